@@ -1,0 +1,30 @@
+# Two commands, each with all of its own set-up: `make run` (the main job) and `make test` (what CI runs).
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: run test lint docs clean
+
+run: $(READY)
+	$(BIN)/autapse compare adding --cells rin,antisymmetric,ernn,gru,lstm
+
+test: lint $(READY)
+	$(BIN)/pytest
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+docs: $(READY)
+	$(BIN)/sphinx-build -W --keep-going -q docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+# The stamp is written last, so an interrupted set-up is done again.
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf .venv docs/_build .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,71 @@
+"""The AntisymmetricRNN, with diffusion and gating."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from autapse import checks
+from autapse.cells.base import FormCell, zeros_
+from autapse.cells.matrices import skew
+from autapse.forms import Form, Leaky, SharedGate
+
+
+class Antisymmetric(FormCell):
+    """h' = h + ε·tanh((W − Wᵀ − γI)·h + V·x + b)
+
+    AntisymmetricRNN paper, equation 12; W is strictly upper triangular, n(n−1)/2 free parameters. With `gated`,
+    equation 13: h' = h + ε·z ∘ tanh(M·h + V_h·x + b_h), z = σ(M·h + V_z·x + b_z), both with the same M = W − Wᵀ − γI.
+    `structured=False` is the paper's ablation, M = W − γI with a full W. V ~ N(0, 1/m), W ~ N(0, init_scale²/n) as
+    variances, b = 0 (appendix C). `step` is ε and `diffusion` γ; at h = 0 the step is stable if γ ≥ ε(γ² + μ²)/2 for
+    each eigenvalue ±iμ of W − Wᵀ, which the defaults need not meet.
+    """
+
+    renamed: ClassVar[dict[str, str]] = {"step": "step_size"}
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        step: float = 0.1,
+        diffusion: float = 0.01,
+        gated: bool = False,
+        structured: bool = True,
+        init_scale: float = 1.0,
+        **factory: Any,
+    ):
+        super().__init__(input_size, hidden_size, bias, **factory)
+        self.step_size = checks.number("step", step, above=0.0)
+        self.diffusion = checks.number("diffusion", diffusion, low=0.0)
+        self.gated = checks.boolean("gated", gated)
+        self.structured = checks.boolean("structured", structured)
+        self.init_scale = checks.number("init_scale", init_scale, low=0.0)
+        width = 2 * hidden_size if gated else hidden_size  # z over h
+        self.weight_ih = self._parameter(width, input_size)
+        free = (hidden_size * (hidden_size - 1) // 2,) if structured else (hidden_size, hidden_size)
+        self.weight_hh = self._parameter(*free)
+        self.bias_h = self._bias(width)
+        self.reset_parameters()
+
+    def form(self) -> str:
+        return SharedGate.name if self.gated else Leaky.name
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        self.weight_ih.normal_(std=1 / math.sqrt(self.input_size))
+        self.weight_hh.normal_(std=self.init_scale / math.sqrt(self.hidden_size))
+        zeros_(self.bias_h)
+
+    def matrix(self) -> Tensor:
+        """M = W − Wᵀ − γI, or W − γI where unstructured."""
+        W = skew(self.weight_hh, self.hidden_size) if self.structured else self.weight_hh
+        return W - self.diffusion * torch.eye(self.hidden_size, dtype=W.dtype, device=W.device)
+
+    def prepare(self) -> Form:
+        if self.gated:
+            return SharedGate(self.matrix(), candidate=(0.0, self.step_size), carry=(1.0, 0.0))
+        return Leaky(self.matrix(), "tanh", alpha=self.step_size, beta=1.0)

@@ -1,0 +1,85 @@
+"""Words every input error: the argument, its rule, the value that broke it, and the remedy.
+
+>>> integer("hidden_size", 0, minimum=1)
+Traceback (most recent call last):
+    ...
+autapse.checks.InputError: hidden_size must be an integer of at least 1; got 0.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import numbers
+from collections.abc import Iterable
+from typing import NoReturn
+
+
+class InputError(ValueError):
+    """An argument, a file or a setting broke its rule; the message says which, how, and what to do."""
+
+
+class ShapeError(InputError, RuntimeError):
+    """A tensor of the wrong shape. Also a RuntimeError, since that is what torch.nn raises for shapes."""
+
+
+class KindError(InputError, TypeError):
+    """A value of the wrong Python type. Also a TypeError, since that is what torch.nn raises for types."""
+
+
+def fail(argument: str, rule: str, value: object, remedy: str = "", kind: type[InputError] = InputError) -> NoReturn:
+    """Raise the one sentence form: "<argument> must <rule>; got <value>. <remedy>"."""
+    raise kind(f"{argument} must {rule}; got {value!r}. {remedy}".rstrip())
+
+
+def closest(word: str, choices: Iterable[str]) -> str:
+    """' Did you mean ...?' for a likely typo, or nothing."""
+    names = {choice.lower(): choice for choice in choices}
+    found = difflib.get_close_matches(word.lower(), names, n=1, cutoff=0.6)
+    return f"Did you mean {names[found[0]]!r}?" if found else ""
+
+
+def one_of(argument: str, value: object, choices: Iterable[str]) -> str:
+    """`value` if it is one of `choices`."""
+    choices = list(choices)
+    if not isinstance(value, str) or value not in choices:
+        fail(argument, f"be one of {', '.join(choices)}", value, closest(str(value), choices))
+    return value
+
+
+def integer(argument: str, value: object, minimum: int | None = None, remedy: str = "") -> int:
+    """`value` as an int, no smaller than `minimum`; a bool is no integer."""
+    rule = "be an integer" + ("" if minimum is None else f" of at least {minimum}")
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        fail(argument, rule, value, remedy, KindError)
+    if minimum is not None and value < minimum:
+        fail(argument, rule, int(value), remedy)
+    return int(value)
+
+
+def number(
+    argument: str,
+    value: object,
+    low: float = -math.inf,
+    high: float = math.inf,
+    *,
+    above: float | None = None,
+    remedy: str = "",
+) -> float:
+    """`value` as a finite float in [low, high], and greater than `above`; a bool is no number."""
+    bounds = [f"above {above:g}"] if above is not None else [f"at least {low:g}"] if low > -math.inf else []
+    bounds += [f"at most {high:g}"] if high < math.inf else []
+    rule = " ".join(["be a finite number", " and ".join(bounds)]).rstrip()
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        fail(argument, rule, value, remedy, KindError)
+    value = float(value)
+    if not (math.isfinite(value) and low <= value <= high and (above is None or value > above)):
+        fail(argument, rule, value, remedy)
+    return value
+
+
+def boolean(argument: str, value: object) -> bool:
+    """`value` if it is True or False."""
+    if not isinstance(value, bool):
+        fail(argument, "be True or False", value, kind=KindError)
+    return value

@@ -1,0 +1,122 @@
+"""`autapse compare TASK --cells a,b,c`: several networks, one table, one figure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Generic, TypeVar
+
+import tyro
+from tyro.conf import OmitArgPrefixes
+
+from autapse import checks, files
+from autapse.cli.parse import parse, positional, wants_help
+from autapse.cli.run import make_folder, task_help, train_shown
+from autapse.tasks import Task, task_class
+from autapse.training.config import ModelConfig, RunConfig, TrainingConfig
+
+T = TypeVar("T", bound=Task)
+
+
+@dataclass(kw_only=True)
+class Compare(Generic[T]):
+    """Train several networks on a task with the same settings and data; end in one table and one figure."""
+
+    cells: str = "rin,antisymmetric,ernn,gru,lstm"
+    """Networks with commas between them, options as in ernn:inner_steps=2."""
+    task: OmitArgPrefixes[T]
+    model: OmitArgPrefixes[ModelConfig] = field(default_factory=ModelConfig)
+    training: OmitArgPrefixes[TrainingConfig] = field(default_factory=TrainingConfig)
+    out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
+    """Folder of the comparison, which must not exist; by default runs/compare-TASK, numbered."""
+
+
+def main(words: list[str]) -> int:
+    if wants_help(words):
+        return task_help("compare", "Train several networks on a task; one table, one figure.")
+    name, rest = positional(words, "a task", "compare", "autapse compare adding --cells rin,gru")
+    args: Any = parse(Compare[task_class(name)], f"compare {name}", rest)  # type: ignore[arg-type,misc]
+    config = RunConfig(task=args.task, model=args.model, training=args.training)
+    cells = split_cells(args.cells)
+
+    from rich.console import Console
+
+    from autapse.training.checkpoint import build_model
+    from autapse.training.loop import load_splits
+
+    runs = {cell: replace(config, model=replace(config.model, cell=cell)) for cell in cells}
+    for run in runs.values():
+        build_model(run)  # a mistake in the last network must not show after the first has trained
+    data = load_splits(config)
+    console = Console()
+    folder = make_folder(args.out, Path("runs") / f"compare-{name}")
+    places = {cell: folder / safe_name(cell) for cell in cells}
+    summaries = [train_shown(run, console, partial(files.new_folder, places[cell]), data) for cell, run in runs.items()]
+    files.write_json(folder / "comparison.json", {"config": config.to_json(), "results": summaries})
+    console.print()
+    console.print(table(summaries, config))
+    console.print(f"\nruns and comparison.json: {folder}", highlight=False, soft_wrap=True)
+    console.print(draw(folder / "curves.png", places, config, summaries), highlight=False, soft_wrap=True)
+    return 0
+
+
+def split_cells(text: str) -> list[str]:
+    """The cells of a list with commas; a comma within brackets belongs to an option's value."""
+    cells = [cell.strip() for cell in re.split(r",(?![^(\[]*[)\]])", text) if cell.strip()]
+    if not cells:
+        checks.fail("cells", "name at least one network", text, "`autapse cells` lists them.")
+    twice = [cell for cell in cells if cells.count(cell) > 1]
+    if twice:
+        checks.fail("cells", "name each network once", twice[0])
+    return cells
+
+
+def safe_name(cell: str) -> str:
+    """A folder name for a cell with options."""
+    return re.sub(r"[^\w.=-]+", "_", cell).strip("_")
+
+
+def table(summaries: list[dict[str, Any]], config: RunConfig) -> Any:
+    """Cell, parameters, test score against the trivial one, steps to solve, time."""
+    from rich.table import Table
+
+    task, first = config.task, summaries[0]
+    words = f"{task.name}: test {task.metric}; trivial ({task.baseline_text}) {first['baseline']:.3f}"
+    words += f"; best possible {first['floor']:.3f}" if first["floor"] else ""
+    shown = Table(title=words, title_justify="left")
+    shown.add_column("cell")
+    solved = "steps to solve" + ("" if task.solved is None else f" (< {task.solved:g})")
+    for heading in ("parameters", f"test {task.metric}", "of trivial", solved, "time"):
+        shown.add_column(heading, justify="right")
+    for summary in summaries:
+        test = summary["test"]
+        shown.add_row(
+            summary["cell"],
+            f"{summary['parameters']:,}",
+            "not finite" if test is None else f"{test:.5f}",
+            "" if test is None else f"{100 * test / summary['baseline']:.1f} %",
+            "not solved" if summary["solved_step"] is None else f"{summary['solved_step']:,}",
+            f"{summary['seconds']:.1f} s",
+        )
+    return shown
+
+
+def draw(path: Path, places: dict[str, Path], config: RunConfig, summaries: list[dict[str, Any]]) -> str:
+    """The curves of all networks; says where the figure is, or how to get one."""
+    from autapse.diagnostics.plots import plot_curves
+    from autapse.training.log import read_metrics
+
+    curves = {}
+    for cell, place in places.items():
+        records = read_metrics(place / "metrics.jsonl")
+        curves[cell] = [(r["step"], r["validation"]) for r in records if r.get("validation") is not None]
+    lines = {f"trivial: {config.task.baseline_text}": summaries[0]["baseline"]}
+    if summaries[0]["floor"]:
+        lines["best possible"] = summaries[0]["floor"]
+    try:
+        plot_curves(path, curves, lines, f"validation {config.task.metric}", config.task.name)
+    except checks.InputError as error:  # matplotlib is an extra; everything but the figure is there
+        return str(error)
+    return f"figure: {path}"

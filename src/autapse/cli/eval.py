@@ -1,0 +1,39 @@
+"""`autapse eval RUN`: the test score of a run's best weights so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from autapse.cli.parse import parse
+
+
+@dataclass
+class Eval:
+    """Score the best weights of a run on a split of its task."""
+
+    run: Annotated[Path, tyro.conf.Positional]
+    """Folder of a run, or a checkpoint file."""
+    split: tyro.conf.EnumChoicesFromValues[str] = "test"
+    """train, validation or test."""
+
+
+def main(words: list[str]) -> None:
+    args = parse(Eval, "eval", words)
+    from autapse import checks
+    from autapse.tasks import SPLITS
+    from autapse.tasks.objectives import objective
+    from autapse.training import Tensors, evaluate, load_run
+
+    checks.one_of("split", args.split, SPLITS)
+    model, config = load_run(args.run)
+    data = config.task.split(args.split, config.training.seed)  # type: ignore[arg-type]
+    score = evaluate(model, Tensors.of(data, "cpu"), objective(config.task))
+    floor = config.task.floor(data)
+    print(f"{args.split} {config.task.metric}: {score:.6g}")
+    print(f"trivial ({config.task.baseline_text}): {config.task.baseline(data):.6g}")
+    if floor:
+        print(f"best possible: {floor:.6g}")

@@ -1,0 +1,51 @@
+"""Arguments from dataclasses by tyro, its error panels folded into one line."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from typing import TypeVar
+
+import tyro
+
+from autapse import checks
+
+T = TypeVar("T")
+
+
+def parse(kind: type[T], command: str, words: list[str], description: str | None = None) -> T:
+    """The arguments `words` of a command as an instance of a dataclass."""
+    captured = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(captured):
+            return tyro.cli(kind, prog=f"autapse {command}", args=words, description=description)
+    except SystemExit as stop:
+        if not stop.code:
+            raise
+        raise checks.InputError(f"{_one_line(captured.getvalue())} `autapse {command} --help` explains.") from None
+
+
+def _one_line(panel: str) -> str:
+    """The first paragraph of tyro's panel, and the first option that it suggests."""
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", panel)
+    paragraphs = [
+        " ".join(line.strip("│ \t") for line in part.splitlines() if not re.match(r"\s*[╭╰]", line)).strip()
+        for part in re.split(r"│ ─+ │", plain)
+    ]
+    # What our own dataclasses refuse names the argument already.
+    message = re.sub(r"^Error parsing \w+: (?=.* must )", "", paragraphs[0]).rstrip(".") + "."
+    suggestion = re.search(r"(--[\w-]+)", next((p for p in paragraphs[1:] if "meant" in p), ""))
+    return f"{message} Did you mean {suggestion[1]}?" if suggestion else message
+
+
+def positional(words: list[str], argument: str, command: str, example: str) -> tuple[str, list[str]]:
+    """The first word, which must be there and be no option, and the rest."""
+    if not words or words[0].startswith("-"):
+        raise checks.InputError(f"`autapse {command}` needs {argument} first, as in: {example}")
+    return words[0], words[1:]
+
+
+def wants_help(words: list[str]) -> bool:
+    """Whether the very next word asks for help."""
+    return bool(words) and words[0] in ("-h", "--help")

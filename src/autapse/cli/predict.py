@@ -1,0 +1,109 @@
+"""`autapse predict RUN FILE`: a trained network on sequences in a file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from autapse import checks, files
+from autapse.cli.parse import parse
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclass
+class Predict:
+    """Apply the best weights of a run to sequences: .npy [B, T, D] or [T, D]; .npz with `inputs` and, if the sequences
+    differ in length, `lengths`; .csv with one step per line, one channel per column.
+    """
+
+    run: Annotated[Path, tyro.conf.Positional]
+    """Folder of a run, or a checkpoint file."""
+    file: Annotated[Path, tyro.conf.Positional]
+    """Sequences: .npy, .npz or .csv."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """Write the predictions here (.npy, .csv or .json; must not exist) instead of printing one line per sequence."""
+
+
+def main(words: list[str]) -> None:
+    args = parse(Predict, "predict", words)
+    if args.out is not None:
+        if args.out.suffix not in WRITERS:
+            checks.fail("out", f"end in one of {', '.join(WRITERS)}", str(args.out))
+        if args.out.exists():
+            raise checks.InputError(f"{args.out} exists already and is not overwritten. Choose another name.")
+    inputs, lengths = read_sequences(args.file)
+    import torch
+
+    from autapse.training import load
+
+    model = load(args.run)
+    if inputs.shape[2] != model.layer.input_size:
+        rule = f"have {model.layer.input_size} channels per step, as the run's task has"
+        checks.fail(str(args.file), rule, inputs.shape[2], kind=checks.ShapeError)
+    ends = None if lengths is None else torch.from_numpy(lengths)
+    predictions = model.predict(torch.from_numpy(inputs), ends).numpy()
+    if args.out is None:
+        for row in predictions.tolist():
+            print(row)
+    else:
+        files.write_bytes(args.out, WRITERS[args.out.suffix](predictions))
+        print(f"{len(predictions)} predictions: {args.out}")
+
+
+def read_sequences(path: Path) -> tuple[np.ndarray, np.ndarray | None]:
+    """Inputs [B, T, D] float32 and lengths [B] or None, from a file."""
+    import numpy as np
+
+    lengths = None
+    try:
+        if path.suffix == ".npy":
+            inputs = np.load(path, allow_pickle=False)
+        elif path.suffix == ".npz":
+            with np.load(path, allow_pickle=False) as archive:
+                inputs = archive["inputs"]
+                lengths = archive["lengths"].astype(np.int64) if "lengths" in archive else None
+        elif path.suffix == ".csv":
+            inputs = np.loadtxt(path, delimiter=",", ndmin=2)
+        else:
+            checks.fail("file", "end in .npy, .npz or .csv", str(path))
+    except checks.InputError:
+        raise
+    except FileNotFoundError:
+        raise checks.InputError(f"{path} is missing.") from None
+    except (ValueError, KeyError, EOFError) as error:
+        raise checks.InputError(f"{path} cannot be read: {error}") from None
+    if not np.issubdtype(inputs.dtype, np.number) or np.iscomplexobj(inputs):
+        checks.fail(str(path), "hold real numbers", str(inputs.dtype))
+    if inputs.ndim not in (2, 3):
+        rule = "hold sequences of shape (B, T, D) or (T, D)"
+        checks.fail(str(path), rule, inputs.shape, kind=checks.ShapeError)
+    return np.ascontiguousarray(inputs if inputs.ndim == 3 else inputs[None], dtype=np.float32), lengths
+
+
+def _npy(predictions: Any) -> bytes:
+    import io
+
+    import numpy as np
+
+    buffer = io.BytesIO()
+    np.save(buffer, predictions, allow_pickle=False)
+    return buffer.getvalue()
+
+
+def _csv(predictions: Any) -> bytes:
+    rows = predictions.reshape(len(predictions), -1).tolist()
+    return "".join(",".join(map(repr, row)) + "\n" for row in rows).encode()
+
+
+def _json(predictions: Any) -> bytes:
+    import json
+
+    return (json.dumps(predictions.tolist()) + "\n").encode()
+
+
+WRITERS = {".npy": _npy, ".csv": _csv, ".json": _json}

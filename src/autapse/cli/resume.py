@@ -1,0 +1,47 @@
+"""`autapse resume RUN`: go on from the last checkpoint, to the same weights as without the stop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from autapse.cli.parse import parse
+
+
+@dataclass
+class Resume:
+    """Go on with a run that was stopped; it ends with the weights it would have had without the stop."""
+
+    run: Annotated[Path, tyro.conf.Positional]
+    """Folder of the run."""
+
+
+def main(words: list[str]) -> int:
+    args = parse(Resume, "resume", words)
+    from rich.console import Console
+
+    from autapse.cli.run import print_summary
+    from autapse.training.checkpoint import find_run, read_state
+    from autapse.training.config import RunConfig
+    from autapse.training.log import Screen
+    from autapse.training.loop import Trainer
+
+    folder = find_run(args.run)
+    progress, _, _ = read_state(folder)
+    if progress.finished and (folder / "summary.json").exists():
+        print(f"{folder} is finished, at step {progress.step}. `autapse eval {folder}` scores it.")
+        return 0
+    from autapse import files
+
+    config = RunConfig.from_json(files.read_json(folder / "config.json"), folder / "config.json")
+    console = Console()
+    steps, metric = config.training.steps, config.task.metric
+    with Screen(console, config.model.cell, progress.step, steps, metric) as screen:
+        screen.note(f"{folder}: going on at step {progress.step} of {steps}")
+        summary = Trainer.resume(folder, screen).train()
+    if summary:
+        print_summary(console, summary, config)
+    return 0

@@ -1,0 +1,1 @@
+"""Probes give numbers; plots draw numbers."""

@@ -1,0 +1,56 @@
+"""The LSTM form, with optional peepholes and projection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from autapse.forms.base import Form, State, diagonal, rows
+
+
+@dataclass(frozen=True)
+class LongShortTerm(Form):
+    """i, f = σ(u + R·h + p ∘ c), g = tanh(u_g + R_g·h); c' = f ∘ c + i ∘ g
+
+    o = σ(u_o + R_o·h + p_o ∘ c'); h' = P·(o ∘ tanh c')
+    """
+
+    name = "lstm"
+
+    matrix: Tensor  # R_i, R_f, R_g, R_o stacked, [4H, H or the projection's size]
+    peepholes: Tensor | None = None  # p_i, p_f, p_o, [3, H]
+    projection: Tensor | None = None  # P, [size, H]
+
+    def step(self, u: Tensor, state: State, t: int) -> State:
+        *_, o, c, squashed = self._gates(u, state)
+        h = o * squashed
+        return (h if self.projection is None else h @ self.projection.t(), c)
+
+    def jacobian(self, u: Tensor, state: State, t: int) -> Tensor:
+        _, c_old = state
+        i, f, g, o, _, squashed = self._gates(u, state)
+        R_i, R_f, R_g, R_o = self.matrix.chunk(4)
+        p_i, p_f, p_o = self.peepholes if self.peepholes is not None else (0.0, 0.0, 0.0)
+        di, df, dg, do = i * (1 - i), f * (1 - f), 1 - g * g, o * (1 - o)
+        c_by_h = rows(g * di, R_i) + rows(c_old * df, R_f) + rows(i * dg, R_g)
+        c_by_c = diagonal(f + g * di * p_i + c_old * df * p_f)
+        by_c = (squashed * do * p_o + o * (1 - squashed * squashed)).unsqueeze(-1)  # the new cell's way into h'
+        h_by_h = rows(squashed * do, R_o) + by_c * c_by_h
+        h_by_c = by_c * c_by_c
+        if self.projection is not None:
+            h_by_h, h_by_c = self.projection @ h_by_h, self.projection @ h_by_c
+        return torch.cat([torch.cat([h_by_h, h_by_c], dim=-1), torch.cat([c_by_h, c_by_c], dim=-1)], dim=-2)
+
+    def _gates(self, u: Tensor, state: State) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """i, f, g, o, the new cell, and tanh of it."""
+        h, c = state
+        a_i, a_f, a_g, a_o = torch.addmm(u, h, self.matrix.t()).chunk(4, dim=-1)
+        if self.peepholes is not None:
+            a_i, a_f = a_i + self.peepholes[0] * c, a_f + self.peepholes[1] * c
+        i, f, g = torch.sigmoid(a_i), torch.sigmoid(a_f), torch.tanh(a_g)
+        c = f * c + i * g
+        if self.peepholes is not None:
+            a_o = a_o + self.peepholes[2] * c
+        return i, f, g, torch.sigmoid(a_o), c, torch.tanh(c)

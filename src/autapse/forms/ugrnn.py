@@ -1,0 +1,34 @@
+"""The update-gate form: one gate, one candidate, a product each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from autapse.forms.base import Form, State, diagonal, rows
+
+
+@dataclass(frozen=True)
+class UpdateGate(Form):
+    """c = tanh(u_c + R_c·h), g = σ(u_g + R_g·h); h' = g ∘ h + (1 − g) ∘ c"""
+
+    name = "ugrnn"
+
+    matrix: Tensor  # R_c over R_g, [2H, H]
+
+    def step(self, u: Tensor, state: State, t: int) -> State:
+        (h,) = state
+        c, g = self._gates(u, h)
+        return (g * h + (1 - g) * c,)
+
+    def jacobian(self, u: Tensor, state: State, t: int) -> Tensor:
+        (h,) = state
+        c, g = self._gates(u, h)
+        R_c, R_g = self.matrix.chunk(2)
+        return diagonal(g) + rows((h - c) * g * (1 - g), R_g) + rows((1 - g) * (1 - c * c), R_c)
+
+    def _gates(self, u: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        a_c, a_g = torch.addmm(u, h, self.matrix.t()).chunk(2, dim=-1)
+        return torch.tanh(a_c), torch.sigmoid(a_g)

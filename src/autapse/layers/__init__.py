@@ -1,0 +1,67 @@
+"""Layers that keep torch.nn.GRU's contract: one per cell, and Recurrent for cells of your own."""
+
+from autapse import cells
+from autapse.layers.recurrent import Layer, Recurrent
+from autapse.layers.stream import Stream
+from autapse.layers.torch_compatible import GRU, LSTM, RNN, from_torch
+
+
+class IRNN(Layer):
+    cell_type = cells.IRNN
+
+
+class RIN(Layer):
+    cell_type = cells.RIN
+
+
+class LeakyRNN(Layer):
+    cell_type = cells.LeakyRNN
+
+
+class Antisymmetric(Layer):
+    cell_type = cells.Antisymmetric
+
+
+class ERNN(Layer):
+    cell_type = cells.ERNN
+
+
+class FastRNN(Layer):
+    cell_type = cells.FastRNN
+
+
+class FastGRNN(Layer):
+    cell_type = cells.FastGRNN
+
+
+class UGRNN(Layer):
+    cell_type = cells.UGRNN
+
+
+class OrthogonalRNN(Layer):
+    cell_type = cells.OrthogonalRNN
+
+
+class SpectralRNN(Layer):
+    cell_type = cells.SpectralRNN
+
+
+__all__ = [
+    "ERNN",
+    "GRU",
+    "IRNN",
+    "LSTM",
+    "RIN",
+    "RNN",
+    "UGRNN",
+    "Antisymmetric",
+    "FastGRNN",
+    "FastRNN",
+    "Layer",
+    "LeakyRNN",
+    "OrthogonalRNN",
+    "Recurrent",
+    "SpectralRNN",
+    "Stream",
+    "from_torch",
+]

@@ -1,0 +1,323 @@
+"""Recurrent: any cell as a layer that keeps torch.nn.GRU's contract."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.utils.rnn import PackedSequence
+
+from autapse import checks
+from autapse.cells.base import COMMON, Cell, cell_options, constructor_arguments, option_words
+from autapse.forms import State
+from autapse.layers.batch import Batch, make_batch
+from autapse.layers.stream import Stream
+from autapse.unfold import scan_reference
+
+Hidden = Any  # what h0 and h_n are: a tensor, a tuple of one tensor per state, or tuples per layer; see Recurrent
+
+
+class Recurrent(nn.Module):
+    """A cell over sequences: depth, direction, dropout, packing, lengths, initial states, streaming.
+
+    >>> layer = Recurrent(autapse.cells.RIN, 3, 16, num_layers=2, bidirectional=True)
+    >>> output, h_n = layer(torch.zeros(5, 4, 3))
+    >>> output.shape, h_n.shape
+    (torch.Size([5, 4, 32]), torch.Size([4, 4, 16]))
+
+    `hidden_size` may be a list, one size per layer; then h0 and h_n are tuples, one [directions, B, H_l] per layer. A
+    cell with several state tensors has a tuple of such h0 and h_n, one per state, as torch.nn.LSTM has. Further
+    keywords are options of the cell. In training mode `dropout` acts on the output of each layer but the last.
+    """
+
+    def __init__(
+        self,
+        cell: type[Cell],
+        input_size: int,
+        hidden_size: int | Sequence[int],
+        num_layers: int | None = None,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        if not (isinstance(cell, type) and issubclass(cell, Cell)):
+            checks.fail("cell", "be a subclass of autapse.Cell", cell, "Pass the class itself, not an instance.")
+        self.cell_class = cell
+        self.input_size = checks.integer("input_size", input_size, minimum=1)
+        self.hidden_size = hidden_size if isinstance(hidden_size, int) else list(_sizes(hidden_size))
+        self.num_layers = self._checked_layers(num_layers)
+        self.bias = checks.boolean("bias", bias)
+        self.batch_first = checks.boolean("batch_first", batch_first)
+        self.dropout = checks.number("dropout", dropout, low=0.0, high=1.0)
+        self.bidirectional = checks.boolean("bidirectional", bidirectional)
+        if dropout > 0 and self.num_layers == 1:
+            # torch.nn warns about the same mistake.
+            warnings.warn(f"dropout={dropout} has no effect: it acts between layers and num_layers is 1", stacklevel=3)
+        self._store_cells(self._make_cells({"bias": bias, "device": device, "dtype": dtype}, options))
+
+    # Construction -----------------------------------------------------------------------------------------------
+
+    def _checked_layers(self, num_layers: int | None) -> int:
+        count = len(self.hidden_size) if isinstance(self.hidden_size, list) else None
+        if num_layers is None:
+            return count or 1
+        num_layers = checks.integer("num_layers", num_layers, minimum=1)
+        if count not in (None, num_layers):
+            remedy = "Leave num_layers out."
+            checks.fail("num_layers", f"agree with the {count} sizes in hidden_size", num_layers, remedy)
+        return num_layers
+
+    def _make_cells(self, common: dict[str, Any], options: dict[str, Any]) -> dict[str, Cell]:
+        known = cell_options(self.cell_class)
+        for name in options:
+            if name not in known:
+                rule = f"be one of this layer's: {', '.join(known) or 'it has none'}"
+                checks.fail(f"option of {self.cell_class.__name__}", rule, name, checks.closest(name, known))
+        sizes = self.hidden_size if isinstance(self.hidden_size, list) else [self.hidden_size] * self.num_layers
+        cells: dict[str, Cell] = {}
+        width = self.input_size
+        for layer, size in enumerate(sizes):
+            for direction in range(self.directions):
+                cell = _make_cell(self.cell_class, width, size, common, options)
+                cells[self._key(layer, direction)] = cell
+            width = cell.output_size * self.directions
+        return cells
+
+    def _store_cells(self, cells: dict[str, Cell]) -> None:
+        self.cells: Mapping[str, Cell] = nn.ModuleDict(cells)  # type: ignore[assignment]
+
+    @staticmethod
+    def _key(layer: int, direction: int) -> str:
+        return f"l{layer}_reverse" if direction else f"l{layer}"
+
+    @property
+    def directions(self) -> int:
+        return 2 if self.bidirectional else 1
+
+    @property
+    def output_size(self) -> int:
+        """Features of the output: the last layer's, for both directions."""
+        return self.cells[self._key(self.num_layers - 1, 0)].output_size * self.directions
+
+    def reset_parameters(self) -> None:
+        """Draw the initial parameters of every cell anew."""
+        for cell in self.cells.values():
+            cell.reset_parameters()
+
+    def extra_repr(self) -> str:
+        shown = {"num_layers": 1, "batch_first": False, "dropout": 0.0, "bidirectional": False}
+        words = [f"{name}={getattr(self, name)!r}" for name, default in shown.items() if getattr(self, name) != default]
+        first = self.cells[self._key(0, 0)]
+        return ", ".join([str(self.input_size), str(self.hidden_size), *words, *option_words(first)])
+
+    def __repr__(self) -> str:
+        # One line, as torch.nn's; the cells repeat what it says.
+        own = "" if isinstance(self, Layer) else f"{self.cell_class.__name__}, "
+        return f"{type(self).__name__}({own}{self.extra_repr()})"
+
+    # Use --------------------------------------------------------------------------------------------------------
+
+    @torch.compiler.disable  # a Python loop over time: traced, its length would freeze and compile time grow with it
+    def forward(
+        self,
+        x: Tensor | PackedSequence,  # [T, B, D], [B, T, D] if batch_first, [T, D], or packed
+        h0: Hidden = None,  # zeros by default
+        lengths: Sequence[int] | Tensor | None = None,  # [B], of padded input
+        start: int = 0,  # position of the first step, for cells whose coefficients depend on it
+        return_states: bool = False,
+    ) -> tuple[Any, ...]:
+        """(output, h_n), and with `return_states` the states of each layer: one [T, B, directions, H] tensor per state.
+
+        Past the end of a sequence output and states are zero; h_n is the state at its own end. States have batch and
+        time in the order of the input (of padded input where it is packed).
+        """
+        batch = make_batch(x, lengths, self.input_size, self.batch_first)
+        self._check_dtype(batch.rows)
+        start = checks.integer("start", start, minimum=0)
+        cells = self.cells
+        states = self._initial(cells, h0, batch)
+        rows, final, traces = self._run(cells, batch, states, start, return_states)
+        output = batch.restore(rows)
+        h_n = self._gather(final, batch)
+        if not return_states:
+            return output, h_n
+        return output, h_n, [tuple(batch.pad(state) for state in trace) for trace in traces]
+
+    def final_output(self, h_n: Hidden) -> Tensor:  # [B, output_size], or [output_size] where unbatched
+        """What a next layer would see at each sequence's own end, of both directions, from h_n."""
+        cells = list(self.cells.values())[-self.directions :]
+        states = (h_n,) if len(cells[0].state_sizes) == 1 else h_n
+        last = [s[-1] if isinstance(self.hidden_size, list) else s[-self.directions :] for s in states]
+        return torch.cat([cell.output(tuple(s[n] for s in last)) for n, cell in enumerate(cells)], dim=-1)
+
+    def stream(self, batch_size: int = 1) -> Stream:
+        """The layer one step at a time: y_t = stream(x_t). Weights are prepared once, states are kept inside."""
+        return Stream(self, batch_size)
+
+    def _run(
+        self, cells: Mapping[str, Cell], batch: Batch, states: dict[str, State], start: int, keep: bool
+    ) -> tuple[Tensor, dict[str, State], list[list[Tensor]]]:
+        """Output rows [N, H], final states, and if `keep` the states of each layer, [N, directions, S] each."""
+        rows, final, traces = batch.rows, {}, []
+        for layer in range(self.num_layers):
+            if layer:
+                rows = F.dropout(rows, self.dropout, self.training)
+            outputs, kept = [], []
+            for direction in range(self.directions):
+                key = self._key(layer, direction)
+                cell = cells[key]
+                turn = batch.reverse if direction else _as_it_is
+                trace, final[key] = scan_reference(
+                    cell, cell.prepare(), turn(cell.drive(rows)), states[key], batch.sizes, start
+                )
+                outputs.append(turn(_rows([cell.output(s) for s in trace], rows, cell.output_size)))
+                if keep:
+                    columns = zip(*trace, strict=True) if trace else [()] * len(cell.state_sizes)
+                    pairs = zip(columns, cell.state_sizes, strict=True)
+                    kept.append([turn(_rows(list(column), rows, size)) for column, size in pairs])
+            rows = torch.cat(outputs, dim=-1) if self.bidirectional else outputs[0]
+            traces.append([torch.stack(both, dim=1) for both in zip(*kept, strict=True)])
+        return rows, final, traces
+
+    # States -----------------------------------------------------------------------------------------------------
+
+    def _initial(self, cells: Mapping[str, Cell], h0: Hidden, batch: Batch) -> dict[str, State]:
+        if h0 is None:
+            return {key: cell.zero_state(batch.count, batch.rows) for key, cell in cells.items()}
+        count = len(cells[self._key(0, 0)].state_sizes)
+        per_state = (h0,) if count == 1 else h0
+        if count > 1 and not (isinstance(h0, tuple | list) and len(h0) == count):
+            got = type(h0).__name__ if isinstance(h0, Tensor) else h0
+            checks.fail("h0", f"be a tuple of {count} states", got, "Pass h0=None for zeros.")
+        sizes = {key: cell.state_sizes for key, cell in cells.items()}
+        split = [
+            self._split_state({key: all_sizes[i] for key, all_sizes in sizes.items()}, state, batch)
+            for i, state in enumerate(per_state)
+        ]
+        return {key: tuple(state[key] for state in split) for key in cells}
+
+    def _split_state(self, sizes: dict[str, int], state: Any, batch: Batch) -> dict[str, Tensor]:
+        """One state of every cell, [B, S] in the batch's order of sequences."""
+        grouped = isinstance(self.hidden_size, list)
+        parts = list(state) if grouped else [state]
+        keys = list(sizes)
+        groups = [keys[n : n + self.directions] for n in range(0, len(keys), self.directions)] if grouped else [keys]
+        if len(parts) != len(groups):
+            checks.fail("h0", f"have one tensor per layer, {len(groups)} in all", len(parts), kind=checks.ShapeError)
+        split: dict[str, Tensor] = {}
+        for part, group in zip(parts, groups, strict=True):
+            size = sizes[group[0]]
+            expected = (len(group), size) if batch.unbatched else (len(group), batch.count, size)
+            _check_state(part, expected, batch.rows, "directions" if grouped else "num_layers·directions")
+            rows = (part.unsqueeze(1) if batch.unbatched else part).unbind(0)
+            split |= {key: batch.sort(row) for key, row in zip(group, rows, strict=True)}
+        return split
+
+    def _gather(self, final: dict[str, State], batch: Batch) -> Hidden:
+        """h_n in the caller's layout and order of sequences."""
+        ordered = [[batch.unsort(s) for s in states] for states in final.values()]
+        per_state = [self._stack(list(column), batch.unbatched) for column in zip(*ordered, strict=True)]
+        return per_state[0] if len(per_state) == 1 else tuple(per_state)
+
+    def _stack(self, states: list[Tensor], unbatched: bool) -> Tensor | tuple[Tensor, ...]:
+        states = [s.squeeze(0) for s in states] if unbatched else states
+        if isinstance(self.hidden_size, list):
+            d = self.directions
+            return tuple(torch.stack(states[n : n + d]) for n in range(0, len(states), d))
+        return torch.stack(states)
+
+    def _check_dtype(self, rows: Tensor) -> None:
+        weight = next(self.parameters(), None)
+        if weight is not None and rows.dtype != weight.dtype and not torch.is_autocast_enabled(rows.device.type):
+            remedy = f"Convert the input with .to({weight.dtype}) or the layer with .to({rows.dtype})."
+            checks.fail("input", f"have the dtype of the weights, {weight.dtype}", rows.dtype, remedy)
+
+
+class Layer(Recurrent):
+    """A named layer: its class says which cell it has. Not for direct use."""
+
+    cell_type: ClassVar[type[Cell]]
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int | Sequence[int],
+        num_layers: int | None = None,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(
+            self.cell_type,
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
+            device,
+            dtype,
+            **options,
+        )
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if not hasattr(cls, "cell_type"):
+            return
+        # The cell declares its options once; help() and editors see them here too.
+        cls.__doc__ = cls.__doc__ or cls.cell_type.__doc__
+        own = [p for p in inspect.signature(Layer.__init__).parameters.values() if p.kind is not p.VAR_KEYWORD][1:]
+        options = [p.replace(kind=p.KEYWORD_ONLY) for p in cell_options(cls.cell_type).values()]
+        cls.__signature__ = inspect.Signature([*own, *options])  # type: ignore[attr-defined]
+
+
+def _make_cell(
+    cell_class: type[Cell], input_size: int, hidden_size: int, common: dict[str, Any], options: dict[str, Any]
+) -> Cell:
+    """A cell with what its constructor takes; a user's cell need not know of device and dtype, or of bias."""
+    taken = constructor_arguments(cell_class)
+    if not common["bias"] and "bias" not in taken:
+        checks.fail("bias", f"be True for {cell_class.__name__}, whose constructor takes no bias", False)
+    cell = cell_class(input_size, hidden_size, **{n: common[n] for n in COMMON if n in taken}, **options)
+    placement = {n: common[n] for n in ("device", "dtype") if n not in taken and common[n] is not None}
+    return cell.to(**placement) if placement else cell
+
+
+def _sizes(hidden_size: Any) -> list[int]:
+    if not isinstance(hidden_size, Sequence) or isinstance(hidden_size, str) or not hidden_size:
+        checks.fail("hidden_size", "be an integer, or a list with one per layer", hidden_size, kind=checks.KindError)
+    return [checks.integer("hidden_size", size, minimum=1) for size in hidden_size]
+
+
+def _check_state(state: Any, expected: tuple[int, ...], like: Tensor, first: str) -> None:
+    axes = f"({first}, H)" if len(expected) == 2 else f"({first}, B, H)"
+    if not isinstance(state, Tensor):
+        checks.fail("h0", f"be a tensor of shape {axes}", type(state).__name__, kind=checks.KindError)
+    if tuple(state.shape) != expected:
+        rule = f"have shape {axes} = {expected}"
+        checks.fail("h0", rule, tuple(state.shape), "Pass h0=None for zeros.", checks.ShapeError)
+    if state.dtype != like.dtype and not torch.is_autocast_enabled(like.device.type):
+        checks.fail("h0", f"have the dtype of the input, {like.dtype}", state.dtype, kind=checks.ShapeError)
+
+
+def _rows(steps: list[Tensor], like: Tensor, size: int) -> Tensor:
+    return torch.cat(steps) if steps else like.new_zeros(0, size)
+
+
+def _as_it_is(rows: Tensor) -> Tensor:
+    return rows

@@ -1,0 +1,61 @@
+"""Stream: a layer one step at a time, for devices and live signals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from autapse import checks
+from autapse.forms import State
+
+if TYPE_CHECKING:
+    from autapse.layers.recurrent import Recurrent
+
+
+class Stream:
+    """y_t = stream(x_t): the layer's output at each step, its weights prepared once and its states kept.
+
+    `stream.state` is h_n after the steps so far and `stream.position` their number. `stream.reset()` goes back to zero
+    states, or to states given as h0, and takes up the layer's present weights. No gradients, no dropout.
+    """
+
+    def __init__(self, layer: Recurrent, batch_size: int = 1) -> None:
+        if layer.bidirectional:
+            remedy = "The reverse direction needs the end of the sequence first."
+            checks.fail("layer", "be unidirectional to stream", "bidirectional=True", remedy)
+        self.batch_size = checks.integer("batch_size", batch_size, minimum=1)
+        self._layer = layer
+        self.reset()
+
+    @torch.no_grad()
+    def reset(self, h0: Any = None) -> None:
+        """Back to position 0, with zero states or `h0` (the shape of the layer's own h0 for this batch size)."""
+        from autapse.layers.batch import Batch
+
+        cells = self._layer.cells
+        self._keys = list(cells)
+        self._cells = [(cell, cell.driver(), cell.prepare()) for cell in cells.values()]
+        like = next(self._layer.parameters())
+        self._batch = Batch(like.new_zeros(0, self._layer.input_size), [], self.batch_size)
+        states = self._layer._initial(cells, h0, self._batch)
+        self._states: list[State] = list(states.values())
+        self.position = 0
+
+    @property
+    def state(self) -> Any:
+        """h_n after the steps so far, in the layer's format."""
+        return self._layer._gather(dict(zip(self._keys, self._states, strict=True)), self._batch)
+
+    @torch.no_grad()
+    def __call__(self, x_t: Tensor) -> Tensor:  # [batch_size, D], or [D] where batch_size is 1
+        x = x_t.unsqueeze(0) if x_t.dim() == 1 and self.batch_size == 1 else x_t
+        if tuple(x.shape) != (self.batch_size, self._layer.input_size):
+            rule = f"have shape (batch_size, input_size) = {(self.batch_size, self._layer.input_size)}"
+            checks.fail("x_t", rule, tuple(x_t.shape), kind=checks.ShapeError)
+        for layer, (cell, drive, weights) in enumerate(self._cells):
+            self._states[layer] = cell.step(drive(x), self._states[layer], weights, self.position)
+            x = cell.output(self._states[layer])
+        self.position += 1
+        return x.squeeze(0) if x_t.dim() == 1 else x

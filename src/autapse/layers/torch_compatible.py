@@ -1,0 +1,171 @@
+"""RNN, GRU and LSTM: torch.nn's parameter names, seeds and ops."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from autapse import cells, checks
+from autapse.cells import Cell
+from autapse.forms import State
+from autapse.layers.batch import Batch
+from autapse.layers.recurrent import Layer
+
+
+class TorchLayer(Layer):
+    """A layer whose parameters have torch.nn's names (weight_ih_l0, …) and that calls torch's own op where it can.
+
+    The parameters belong to the layer; its cells borrow them at each call, so that whatever replaces a parameter
+    (`load_state_dict(assign=True)`, `torch.func.functional_call`, a parametrization) reaches the cells as well.
+    """
+
+    def _store_cells(self, made: dict[str, Cell]) -> None:
+        self._templates = made
+        for key, cell in made.items():
+            for name, parameter in cell.named_parameters():
+                self.register_parameter(f"{name}_{key}", parameter)
+            cell._parameters = dict.fromkeys(cell._parameters)
+
+    @property
+    def cells(self) -> Mapping[str, Cell]:  # type: ignore[override]
+        return {key: self._lend(key, template) for key, template in self._templates.items()}
+
+    def _lend(self, key: str, template: Cell) -> Cell:
+        cell = template.__class__.__new__(template.__class__)
+        borrowed = {name: getattr(self, f"{name}_{key}", None) for name in template._parameters}
+        cell.__dict__.update(template.__dict__, _parameters=borrowed)
+        return cell
+
+    def _torch_op(self) -> Any:
+        """Torch's op for the network that this layer is, or None where torch has none."""
+        raise NotImplementedError
+
+    def _run(
+        self, cells: Mapping[str, Cell], batch: Batch, states: dict[str, State], start: int, keep: bool
+    ) -> tuple[Tensor, dict[str, State], list[list[Tensor]]]:
+        op = self._torch_op()
+        if op is None or keep or isinstance(self.hidden_size, list) or not batch.sizes:
+            return super()._run(cells, batch, states, start, keep)
+        running = batch.sizes[0]  # sequences of length 0 keep their state
+        stacked = [torch.stack(column)[:, :running] for column in zip(*states.values(), strict=True)]
+        hidden = stacked[0] if len(stacked) == 1 else stacked
+        shared = (_flat(cells), self.bias, self.num_layers, self.dropout, self.training, self.bidirectional)
+        if batch.sizes[-1] == running:
+            output, *final = op(batch.rows.view(len(batch.sizes), running, self.input_size), hidden, *shared, False)
+            output = output.reshape(-1, output.shape[-1])
+        else:
+            output, *final = op(batch.rows, torch.tensor(batch.sizes), hidden, *shared)
+        rejoined = [
+            torch.cat([new, old[running:]]) if running < batch.count else new
+            for n, column in enumerate(zip(*states.values(), strict=True))
+            for new, old in zip(final[n].unbind(0), column, strict=True)
+        ]
+        count = len(states)
+        return output, {key: tuple(rejoined[n::count]) for n, key in enumerate(states)}, []
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Any:
+        result = super()._apply(fn, recurse)
+        self.flatten_parameters()
+        return result
+
+    def flatten_parameters(self) -> None:
+        """On a GPU, put the weights into one piece of memory, which cuDNN wants; elsewhere nothing."""
+        weights = _flat(self.cells)
+        if (
+            self._torch_op() is None
+            or isinstance(self.hidden_size, list)
+            or not weights[0].is_cuda
+            or not all(torch.backends.cudnn.is_acceptable(w) for w in weights)
+        ):
+            return
+        from torch.backends.cudnn import rnn
+
+        mode = self._torch_op().__name__.upper()
+        with torch.cuda.device_of(weights[0]), torch.no_grad():
+            torch._cudnn_rnn_flatten_weight(
+                weights,
+                len(weights) // len(self._templates),
+                self.input_size,
+                rnn.get_cudnn_mode(mode),
+                self.hidden_size,
+                getattr(self, "proj_size", 0),
+                self.num_layers,
+                False,
+                self.bidirectional,
+            )
+
+
+def _flat(cells: Mapping[str, Cell]) -> list[Tensor]:
+    return [p for cell in cells.values() for p in cell._parameters.values() if p is not None]
+
+
+class RNN(TorchLayer):
+    cell_type = cells.RNN
+
+    def __init__(self, input_size: int, hidden_size: Any, *args: Any, **keywords: Any) -> None:
+        # torch.nn.RNN takes nonlinearity as its fourth positional argument, before bias.
+        if len(args) > 1 and isinstance(args[1], str):
+            keywords["nonlinearity"] = args[1]
+            args = (args[0], *args[2:])
+        super().__init__(input_size, hidden_size, *args, **keywords)
+        self.nonlinearity = keywords.get("nonlinearity", "tanh")
+
+    def _torch_op(self) -> Any:
+        return {"tanh": torch.rnn_tanh, "relu": torch.rnn_relu}.get(self.nonlinearity)
+
+
+class GRU(TorchLayer):
+    cell_type = cells.GRU
+
+    def __init__(self, *args: Any, **keywords: Any) -> None:
+        super().__init__(*args, **keywords)
+        self.reset = keywords.get("reset", "after")
+
+    def _torch_op(self) -> Any:
+        return torch.gru if self.reset == "after" else None
+
+
+class LSTM(TorchLayer):
+    cell_type = cells.LSTM
+
+    def __init__(self, input_size: int, hidden_size: Any, *args: Any, **keywords: Any) -> None:
+        # torch.nn.LSTM takes proj_size as its eighth positional argument, before device.
+        if len(args) > 5 and isinstance(args[5], int):
+            keywords["proj_size"] = args[5]
+            args = (*args[:5], *args[6:])
+        super().__init__(input_size, hidden_size, *args, **keywords)
+        self.proj_size = keywords.get("proj_size", 0)
+        self.peepholes = keywords.get("peepholes", False)
+
+    def _torch_op(self) -> Any:
+        return None if self.peepholes else torch.lstm
+
+
+def from_torch(module: nn.Module) -> TorchLayer:
+    """torch.nn.RNN, GRU or LSTM as ours, weights, mode and all.
+
+    >>> autapse.from_torch(torch.nn.GRU(3, 5, num_layers=2))
+    GRU(3, 5, num_layers=2)
+    """
+    if not isinstance(module, nn.RNN | nn.GRU | nn.LSTM):
+        checks.fail("module", "be a torch.nn.RNN, GRU or LSTM", type(module).__name__, kind=checks.KindError)
+    names = ["num_layers", "bias", "batch_first", "bidirectional"]
+    names += ["nonlinearity"] if isinstance(module, nn.RNN) else ["proj_size"] if isinstance(module, nn.LSTM) else []
+    ours = RNN if isinstance(module, nn.RNN) else GRU if isinstance(module, nn.GRU) else LSTM
+    weight = next(module.parameters())
+    with torch.random.fork_rng(devices=[]):  # building a layer draws weights that are replaced at once
+        layer = ours(
+            module.input_size,
+            module.hidden_size,
+            **{name: getattr(module, name) for name in names},
+            device=weight.device,
+            dtype=weight.dtype,
+        )
+    layer.dropout = module.dropout
+    layer.load_state_dict(module.state_dict())
+    for name, parameter in module.named_parameters():
+        getattr(layer, name).requires_grad_(parameter.requires_grad)
+    return layer.train(module.training)

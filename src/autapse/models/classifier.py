@@ -1,0 +1,25 @@
+"""One label for a sequence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from autapse.models.base import SequenceModel
+
+
+class Classifier(SequenceModel):
+    """Logits of a sequence's class, from the state at its own end.
+
+    >>> model = Classifier("rin", input_size=1, output_size=10, hidden_size=32)
+    >>> model(torch.zeros(4, 64, 1)).shape
+    torch.Size([4, 10])
+    """
+
+    def forward(self, x: Tensor, lengths: Any = None) -> Tensor:  # [B, T, D] -> [B, classes]
+        return self.at_end(x, lengths)
+
+    def predict(self, x: Tensor, lengths: Any = None) -> Tensor:  # [B]
+        """The most probable class, in evaluation mode."""
+        return self._predicted(x, lengths).argmax(-1)

@@ -1,0 +1,83 @@
+"""Handwritten digits, pixel by pixel: scikit-learn's 1797 images of 8 × 8, a small sequential MNIST."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from autapse import checks
+from autapse.tasks.base import SPLITS, Data, Kind, Metric, Split, Task, majority_error
+
+IMAGES = 1797
+PIXELS = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class Digits(Task):
+    """x_t is pixel t of the image, row by row or in one fixed random order, in [0, 1]; y is the digit.
+
+    The seed deals the images to the three splits, each class in proportion.
+    """
+
+    train_size: int = 1_197
+    validation_size: int = 300
+    test_size: int = 300
+    permuted: bool = False
+    """Show the pixels in a random order, the same for all images."""
+    permutation_seed: int = 92_916
+    """Chooses that order."""
+
+    name: ClassVar[str] = "digits"
+    summary: ClassVar[str] = "name a handwritten digit that is shown pixel by pixel"
+    kind: ClassVar[Kind] = "classification"
+    metric: ClassVar[Metric] = "error rate"
+    baseline_text: ClassVar[str] = "always the most frequent digit"
+    input_size = 1
+    output_size = 10
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.boolean("permuted", self.permuted)
+        checks.integer("permutation_seed", self.permutation_seed, minimum=0)
+        total = sum(map(self.size, SPLITS))
+        if total > IMAGES:
+            checks.fail("train_size + validation_size + test_size", f"be at most {IMAGES}, the images there are", total)
+
+    def split(self, split: Split, seed: int) -> Data:
+        checks.one_of("split", split, SPLITS)
+        images, digits = _load()
+        start = sum(map(self.size, SPLITS[: SPLITS.index(split)]))
+        chosen = _stratified_order(digits, seed)[start : start + self.size(split)]
+        return Data(images[chosen][:, self._pixel_order(), None], digits[chosen])
+
+    def _pixel_order(self) -> np.ndarray:
+        order = np.arange(PIXELS)
+        return np.random.default_rng(self.permutation_seed).permutation(order) if self.permuted else order
+
+    def baseline(self, data: Data) -> float:
+        return majority_error(data.targets)
+
+    def floor(self, data: Data) -> None:
+        return None
+
+
+def _load() -> tuple[np.ndarray, np.ndarray]:
+    """Images [1797, 64] in [0, 1] and their digits [1797]."""
+    try:
+        from sklearn.datasets import load_digits
+    except ModuleNotFoundError:
+        raise checks.InputError("The digits task needs scikit-learn: pip install 'autapse[sklearn]'") from None
+    images, digits = load_digits(return_X_y=True)
+    return (images / 16).astype(np.float32), digits.astype(np.int64)
+
+
+def _stratified_order(classes: np.ndarray, seed: int) -> np.ndarray:
+    """A random order that spreads each class evenly, so that every stretch of it has the classes in proportion."""
+    rng = np.random.default_rng(checks.integer("seed", seed, minimum=0))
+    place = np.empty(len(classes))
+    for c in np.unique(classes):
+        members = rng.permutation(np.flatnonzero(classes == c))
+        place[members] = (np.arange(len(members)) + rng.random()) / len(members)
+    return np.argsort(place)

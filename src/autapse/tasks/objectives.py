@@ -1,0 +1,48 @@
+"""What is minimised and what is reported, as sums over a batch, so that batches and processes add up exactly.
+
+Beside the tasks rather than in them: tasks are numpy only, so that the command line knows their options before torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from autapse.tasks.base import IGNORE, Task
+
+
+class Objective(NamedTuple):
+    """loss / count is minimised, score / count reported; both are smaller for better."""
+
+    loss: Callable[[Tensor, Tensor], Tensor]  # (output, target) -> sum over what is counted
+    score: Callable[[Tensor, Tensor], Tensor]
+    count: Callable[[Tensor], int]  # target -> sequences, or positions of a tagging task
+
+
+def objective(task: Task) -> Objective:
+    """The objective of a task, from its kind and its metric."""
+    if task.kind == "regression":
+        return Objective(_squared_error, _squared_error, len)
+    if task.metric == "cross-entropy":
+        return Objective(_cross_entropy, _cross_entropy, _valid)
+    return Objective(_cross_entropy, _errors, _valid)
+
+
+def _squared_error(output: Tensor, target: Tensor) -> Tensor:
+    return (output - target).square().mean(-1).sum()
+
+
+def _cross_entropy(output: Tensor, target: Tensor) -> Tensor:
+    return F.cross_entropy(output.flatten(0, -2), target.flatten(), ignore_index=IGNORE, reduction="sum")
+
+
+def _errors(output: Tensor, target: Tensor) -> Tensor:
+    return ((output.argmax(-1) != target) & (target != IGNORE)).sum()
+
+
+def _valid(target: Tensor) -> int:
+    return int(torch.count_nonzero(target != IGNORE))

@@ -1,0 +1,78 @@
+"""The biased random walk (paper: implicit networks, section 3.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, get_args
+
+import numpy as np
+
+from autapse import checks
+from autapse.tasks.base import IGNORE, Data, Kind, Metric, Split, Task, generator, majority_error
+from autapse.tasks.change_point import Direction, drift_posterior
+
+
+@dataclass(frozen=True, kw_only=True)
+class Walk(Task):
+    """x_0 = 0, x_t = x_{t−1} + N(0, I) + b·w_t·v with w_t = clip(t − t0, 0, 1); y_t = 1 where t > t0.
+
+    Each walk has its own N, uniform in 1 … max_length, t0, uniform in [0, N), and v; its times are 0 … N − 1.
+    """
+
+    train_size: int = 50_000
+    validation_size: int = 2_500
+    test_size: int = 5_000
+    max_length: int = 40
+    """Steps of the longest walk; lengths are uniform from 1 to this."""
+    dimensions: int = 8
+    """Dimension d of the space."""
+    bias: float = 0.5
+    """Drift b per step: the smaller, the harder."""
+    direction: Direction = "uniform"
+    """Direction v of the drift: uniform in [0, 1]^d, or a random unit vector."""
+
+    name: ClassVar[str] = "walk"
+    summary: ClassVar[str] = "say at every step of a random walk whether its drift has begun"
+    kind: ClassVar[Kind] = "tagging"
+    metric: ClassVar[Metric] = "error rate"
+    baseline_text: ClassVar[str] = "always the more frequent class"
+    output_size = 2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.integer("max_length", self.max_length, minimum=1)
+        checks.integer("dimensions", self.dimensions, minimum=1)
+        checks.number("bias", self.bias, above=0)
+        checks.one_of("direction", self.direction, get_args(Direction))
+
+    @property
+    def input_size(self) -> int:
+        return self.dimensions
+
+    def split(self, split: Split, seed: int) -> Data:
+        rng, size, times = generator(split, seed), self.size(split), np.arange(self.max_length)
+        lengths = rng.integers(1, self.max_length + 1, size)
+        t0 = (rng.random(size) * lengths)[:, None]
+        drift = self.bias * self._directions(size, rng)[:, None]
+        steps = rng.standard_normal((size, self.max_length, self.dimensions), dtype=np.float32)
+        steps[:, 0] = 0
+        steps += np.clip(times - t0, 0, 1)[..., None] * drift
+        valid = times < lengths[:, None]
+        inputs = np.where(valid[..., None], steps.cumsum(axis=1), np.float32(0))
+        return Data(inputs, np.where(valid, times > t0, IGNORE), lengths)
+
+    def _directions(self, size: int, rng: np.random.Generator) -> np.ndarray:
+        if self.direction == "uniform":
+            return rng.random((size, self.dimensions))
+        v = rng.standard_normal((size, self.dimensions))
+        v /= np.linalg.norm(v, axis=1, keepdims=True)
+        return v
+
+    def baseline(self, data: Data) -> float:
+        return majority_error(data.targets)
+
+    def floor(self, data: Data) -> float:
+        """The error of naming the more probable class at every step, given the whole walk but neither t0 nor v."""
+        valid = data.targets != IGNORE
+        likely = drift_posterior(data, self.bias, self.direction) > 0.5
+        return float(np.mean(likely[valid] != data.targets[valid]))

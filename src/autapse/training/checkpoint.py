@@ -1,0 +1,186 @@
+"""Checkpoints: safetensors for tensors, JSON for the rest; a crash at any moment leaves a whole one.
+
+`checkpoint-<step>.safetensors` has the present weights (`model.`), the best ones (`best.`) and the optimizer's state
+(`optimizer.<parameter>.`), and the run's config in its metadata. `state.json`, renamed into place last, names the
+checkpoint that it belongs to and has its checksum. There is no random state to save: the randomness of a step is drawn
+from (seed, step, process).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+from torch import Tensor
+from torch.optim import Optimizer
+
+from autapse import checks, files
+from autapse.models import MODELS, SequenceModel
+from autapse.tasks import Task
+from autapse.training.config import ModelConfig, RunConfig
+
+
+@dataclass
+class Progress:
+    """Where a run stands, beside its tensors."""
+
+    step: int = 0
+    """Updates done."""
+    seconds: float = 0.0
+    """Time spent training, over all sessions."""
+    best: float | None = None
+    """Best validation score."""
+    best_step: int = 0
+    waited: int = 0
+    """Validations since the best."""
+    halvings: int = 0
+    """Halvings of the plateau schedule."""
+    since_halving: int = 0
+    """Validations without improvement since the last halving."""
+    solved_step: int | None = None
+    """First validation that counts as solved."""
+    rescues: int = 0
+    """Gradients that were not finite."""
+    rescues_in_a_row: int = 0
+    finished: bool = False
+    metrics_bytes: int = 0
+    """Length of metrics.jsonl at this point; what is beyond was written after the checkpoint."""
+
+
+def build_model(config: RunConfig) -> SequenceModel:
+    """A fresh model for a run, on its device."""
+    return make_model(config.task, config.model, config.training.device)
+
+
+def make_model(task: Task, model: ModelConfig, device: str = "cpu") -> SequenceModel:
+    """The model of a task's kind and sizes."""
+    sizes = model.hidden_size
+    return MODELS[task.kind](
+        model.cell,
+        task.input_size,
+        task.output_size,
+        hidden_size=sizes[0] if len(sizes) == 1 else sizes,
+        num_layers=model.num_layers,
+        dropout=model.dropout,
+        bidirectional=model.bidirectional,
+        device=device,
+    )
+
+
+def save(
+    folder: Path,
+    config: RunConfig,
+    progress: Progress,
+    model: SequenceModel,
+    best: dict[str, Tensor],
+    optimizer: Optimizer,
+) -> Path:
+    """Write a checkpoint, then the state that names it, then drop older ones."""
+    tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
+    tensors |= {f"best.{name}": value for name, value in best.items()}
+    for name, parameter in model.named_parameters():
+        for key, value in optimizer.state.get(parameter, {}).items():
+            if isinstance(value, Tensor):
+                tensors[f"optimizer.{name}.{key}"] = value
+    content = safetensors.torch.save(
+        {name: value.detach().cpu().contiguous() for name, value in tensors.items()},
+        metadata={"config": json.dumps(config.to_json())},
+    )
+    path = folder / f"checkpoint-{progress.step}.safetensors"
+    files.write_bytes(path, content)
+    state = {"checkpoint": path.name, "sha256": hashlib.sha256(content).hexdigest(), **dataclasses.asdict(progress)}
+    files.write_json(folder / "state.json", state)
+    for old in folder.glob("checkpoint-*.safetensors"):
+        if old != path:
+            old.unlink()
+    return path
+
+
+def read_state(folder: Path) -> tuple[Progress, Path, str]:
+    """A run's progress, its checkpoint and that file's checksum."""
+    path = folder / "state.json"
+    state = files.read_json(path)
+    try:
+        checkpoint, checksum = folder / state.pop("checkpoint"), state.pop("sha256")
+        return Progress(**state), checkpoint, checksum
+    except (AttributeError, KeyError, TypeError) as error:
+        raise checks.InputError(f"{path} is damaged: {error!r}.") from None
+
+
+def read_tensors(path: Path, checksum: str | None = None) -> tuple[dict[str, Tensor], RunConfig]:
+    """The tensors of a checkpoint and the config in it; a damaged file gives one clear line."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise checks.InputError(f"{path} is missing.") from None
+    if checksum is not None and hashlib.sha256(content).hexdigest() != checksum:
+        raise checks.InputError(f"{path} is damaged: its checksum is not the one in state.json.")
+    try:
+        tensors = safetensors.torch.load(content)
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        config = json.loads(header["__metadata__"]["config"])
+    except (SafetensorError, ValueError, KeyError) as error:
+        reason = str(error).splitlines()[0]
+        raise checks.InputError(f"{path} is damaged, or no checkpoint of autapse: {reason}.") from None
+    return tensors, RunConfig.from_json(config, path)
+
+
+def part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """The tensors under a prefix, without it."""
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+
+
+def load_optimizer(optimizer: Optimizer, model: SequenceModel, tensors: dict[str, Tensor]) -> None:
+    """Give an optimizer the state that `save` took from it."""
+    for name, parameter in model.named_parameters():
+        state: dict[str, Any] = part(tensors, f"optimizer.{name}.")
+        for key, value in state.items():
+            # torch keeps step counters on the CPU and the rest beside the parameter.
+            optimizer.state[parameter][key] = value if key == "step" else value.to(parameter.device)
+
+
+def find_run(path: str | Path) -> Path:
+    """The folder of a run, or a clear error."""
+    folder = Path(path)
+    if not (folder / "config.json").is_file():
+        beside = folder.parent if folder.parent.is_dir() else Path()
+        runs = sorted(str(config.parent) for config in beside.glob("*/config.json"))
+        remedy = checks.closest(str(folder), runs) or "A run is a folder with config.json, as `autapse run` writes it."
+        raise checks.InputError(f"There is no run at {folder}. {remedy}")
+    return folder
+
+
+def load(run_or_file: str | Path, device: torch.device | str = "cpu") -> SequenceModel:
+    """A trained model, in evaluation mode, with its best weights: from a run's folder or from a checkpoint file.
+
+    >>> model = autapse.load("runs/adding-gru")                                  # doctest: +SKIP
+    >>> model.predict(x)                                                          # doctest: +SKIP
+    """
+    return load_run(run_or_file, device)[0]
+
+
+def load_run(run_or_file: str | Path, device: torch.device | str = "cpu") -> tuple[SequenceModel, RunConfig]:
+    """`load`, with the run's config."""
+    path, checksum = Path(run_or_file), None
+    if not path.is_file():
+        _, path, checksum = read_state(find_run(path))
+    tensors, config = read_tensors(path, checksum)
+    model = make_model(config.task, config.model, str(device))
+    load_weights(model, part(tensors, "best."), path)
+    return model.eval(), config
+
+
+def load_weights(model: SequenceModel, weights: dict[str, Tensor], path: Path) -> None:
+    """`load_state_dict` with one clear line for what does not fit."""
+    try:
+        model.load_state_dict(weights)
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())
+        raise checks.InputError(f"{path} does not fit the model in its config: {reason}") from None

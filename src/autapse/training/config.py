@@ -1,0 +1,135 @@
+"""Every setting of a run, each explained where it is declared; an unknown one is an error."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from autapse import __version__, checks
+from autapse.tasks import Task, task_class
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    """The network."""
+
+    cell: str = "gru"
+    """Its cell, with options as in ernn:inner_steps=2 (`autapse cells` lists them)."""
+    hidden_size: tuple[int, ...] = (64,)
+    """Units: one size for every layer, or one size per layer."""
+    num_layers: int | None = None
+    """Layers in a stack; by default one per hidden size."""
+    dropout: float = 0.0
+    """Chance of dropping an output between layers."""
+    bidirectional: bool = False
+    """Read sequences both ways."""
+
+    def __post_init__(self) -> None:
+        for size in self.hidden_size:
+            checks.integer("hidden_size", size, minimum=1)
+        if not self.hidden_size:
+            checks.fail("hidden_size", "have at least one size", self.hidden_size)
+        checks.number("dropout", self.dropout, low=0.0, high=1.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """How it is trained."""
+
+    steps: int = 2000
+    """Updates of the weights."""
+    batch_size: int = 64
+    """Sequences per update, over all processes together."""
+    optimizer: Literal["sgd", "momentum", "nesterov", "adam", "adamw", "rmsprop", "adagrad"] = "adam"
+    """Rule of the update; momentum and nesterov are SGD with momentum 0.9."""
+    learning_rate: float = 1e-3
+    """Initial learning rate."""
+    weight_decay: float = 0.0
+    """L2 penalty (decoupled from the gradient with adamw)."""
+    schedule: Literal["constant", "plateau", "periodic", "cosine"] = "constant"
+    """Learning rate over time: constant; halved when validation stops improving; halved every period; cosine."""
+    period: int | None = None
+    """Steps between halvings of the periodic schedule."""
+    plateau_patience: int = 0
+    """Validations without improvement that the plateau schedule waits for before it halves."""
+    clip_norm: float | None = 1.0
+    """Scale the gradient down to this norm when it is longer."""
+    clip_value: float | None = None
+    """Cut every entry of the gradient to at most this size."""
+    rescue: Literal["skip", "random"] = "skip"
+    """When a gradient is not finite: take no step, or a random one with a gradient of norm clip_norm."""
+    max_rescues: int = 20
+    """Rescues in a row after which the run stops."""
+    eval_every: int = 100
+    """Steps between validations."""
+    early_stop: int | None = None
+    """Stop after this many validations without improvement."""
+    stop_when_solved: bool = False
+    """Stop at the first validation that the task counts as solved."""
+    checkpoint_seconds: float = 60.0
+    """Seconds between checkpoints."""
+    seed: int = 0
+    """Fixes data, initial weights, order of batches and dropout."""
+    device: str = "cpu"
+    """Where to train: cpu, cuda, ..."""
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch_size", "eval_every", "max_rescues"):
+            checks.integer(name, getattr(self, name), minimum=1)
+        for name in ("period", "early_stop"):
+            if getattr(self, name) is not None:
+                checks.integer(name, getattr(self, name), minimum=1)
+        checks.integer("plateau_patience", self.plateau_patience, minimum=0)
+        checks.integer("seed", self.seed, minimum=0)
+        checks.number("learning_rate", self.learning_rate, above=0.0)
+        checks.number("weight_decay", self.weight_decay, low=0.0)
+        checks.number("checkpoint_seconds", self.checkpoint_seconds, low=0.0)
+        for name in ("clip_norm", "clip_value"):
+            if getattr(self, name) is not None:
+                checks.number(name, getattr(self, name), above=0.0)
+        if (self.schedule == "periodic") != (self.period is not None):
+            checks.fail("period", 'go with schedule="periodic", and only with it', self.period, "Set both or neither.")
+        if self.rescue == "random" and self.clip_norm is None:
+            checks.fail("clip_norm", 'be set with rescue="random", which steps by it', None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """All that makes a run; the same config gives the same weights."""
+
+    task: Task
+    model: ModelConfig = field(default_factory=ModelConfig)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data, for config.json."""
+        return {
+            "autapse": __version__,
+            "task": {"name": self.task.name, **dataclasses.asdict(self.task)},
+            "model": dataclasses.asdict(self.model),
+            "training": dataclasses.asdict(self.training),
+        }
+
+    @classmethod
+    def from_json(cls, content: Any, source: object = "config.json") -> RunConfig:
+        """The config that `to_json` wrote; whatever is unknown, missing or out of range is an error."""
+        try:
+            task = dict(content["task"])
+            model = {**content["model"], "hidden_size": tuple(content["model"]["hidden_size"])}
+            return cls(
+                task=_strict(task_class(task.pop("name")), task),
+                model=_strict(ModelConfig, model),
+                training=_strict(TrainingConfig, content["training"]),
+            )
+        except checks.InputError as error:
+            raise checks.InputError(f"{source}: {error}") from None
+        except (KeyError, TypeError, ValueError) as error:
+            raise checks.InputError(f"{source} is damaged: {error!r}.") from None
+
+
+def _strict(kind: Any, settings: dict[str, Any]) -> Any:
+    known = [f.name for f in dataclasses.fields(kind)]
+    for name in settings:
+        checks.one_of("setting", name, known)
+    return kind(**settings)

@@ -1,0 +1,51 @@
+"""Processes that train one model together, as torchrun starts them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+import torch
+from torch import distributed, nn
+
+
+@dataclass(frozen=True)
+class World:
+    """One process among all: rank 0 writes and reports, all compute."""
+
+    rank: int = 0
+    size: int = 1
+
+    @property
+    def leads(self) -> bool:
+        return self.rank == 0
+
+    def share(self, items: list[int]) -> list[int]:
+        """The part of a global batch that is for this process."""
+        return items[self.rank :: self.size]
+
+    def agree(self, value: float) -> float:
+        """Rank 0's value, for all: decisions must not differ between processes."""
+        if self.size == 1:
+            return value
+        box = torch.tensor([value], dtype=torch.float64)
+        distributed.broadcast(box, src=0)
+        return float(box[0])
+
+    def wrap(self, model: nn.Module) -> nn.Module:
+        """The model with gradients averaged over the processes."""
+        return nn.parallel.DistributedDataParallel(model) if self.size > 1 else model
+
+
+def join() -> World:
+    """Join the processes that torchrun started; alone without it."""
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    if size > 1 and not distributed.is_initialized():
+        distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+    return World(int(os.environ.get("RANK", "0")), size) if size > 1 else World()
+
+
+def leave() -> None:
+    """Take leave of the other processes."""
+    if distributed.is_initialized():
+        distributed.destroy_process_group()

@@ -1,0 +1,103 @@
+"""What a run records (JSONL, for machines) and what it shows (for people)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+from rich.text import Text
+
+
+class MetricsLog:
+    """metrics.jsonl: one JSON object per line, cut back to the last checkpoint on resume."""
+
+    def __init__(self, path: Path, keep_bytes: int = 0) -> None:
+        self._file = path.open("ab")
+        self._file.truncate(keep_bytes)
+        self._file.seek(keep_bytes)
+
+    def write(self, **record: Any) -> None:
+        self._file.write((json.dumps(record, allow_nan=False) + "\n").encode())
+
+    def flush(self) -> int:
+        """Everything on disk so far, as a length in bytes."""
+        self._file.flush()
+        return self._file.tell()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """The records of a metrics.jsonl; a last line cut short by a crash is left out."""
+    lines = path.read_text(encoding="utf-8").split("\n")
+    return [json.loads(line) for line in lines[:-1]]
+
+
+class Show(Protocol):
+    """Where a run shows its progress."""
+
+    def update(self, step: int, loss: float) -> None: ...
+    def validated(self, step: int, score: float) -> None: ...
+    def note(self, text: str) -> None: ...
+
+
+class Quiet:
+    """Shows nothing."""
+
+    def update(self, step: int, loss: float) -> None:
+        pass
+
+    def validated(self, step: int, score: float) -> None:
+        pass
+
+    def note(self, text: str) -> None:
+        pass
+
+
+class _Rate(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.speed:.0f} steps/s" if task.speed else "", style="progress.data.speed")
+
+
+class Screen:
+    """A progress bar on a terminal, a line per tenth of the run elsewhere."""
+
+    def __init__(self, console: Console, name: str, start: int, steps: int, metric: str) -> None:
+        self._console, self._name, self._steps, self._metric = console, name, steps, metric
+        self._score = ""
+        self._tenth = 10 * start // steps
+        self._bar: Bar | None = None
+        if console.is_terminal:
+            counted = [BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn()]
+            score = TextColumn("{task.fields[score]}")
+            self._bar = Bar(TextColumn("{task.description}"), *counted, score, console=console)
+            self._task = self._bar.add_task(name, total=steps, completed=start, score="")
+
+    def __enter__(self) -> Screen:
+        if self._bar:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar:
+            self._bar.stop()
+
+    def update(self, step: int, loss: float) -> None:
+        if self._bar:
+            self._bar.update(self._task, completed=step)
+
+    def validated(self, step: int, score: float) -> None:
+        self._score = f"{self._metric} {score:.4g}"
+        if self._bar:
+            self._bar.update(self._task, score=self._score)
+        elif 10 * step // self._steps > self._tenth:
+            self._tenth = 10 * step // self._steps
+            self.note(f"{self._name}  step {step}/{self._steps}  validation {self._score}")
+
+    def note(self, text: str) -> None:
+        self._console.print(text, highlight=False, soft_wrap=True)

@@ -1,0 +1,293 @@
+"""The training loop, to be read top to bottom."""
+
+from __future__ import annotations
+
+import math
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from autapse import checks, files
+from autapse.tasks import Split
+from autapse.tasks.objectives import objective
+from autapse.training import checkpoint, distributed
+from autapse.training.checkpoint import Progress, build_model, read_state, read_tensors
+from autapse.training.config import RunConfig
+from autapse.training.evaluation import Tensors, epoch_order, evaluate
+from autapse.training.log import MetricsLog, Quiet, Show
+from autapse.training.optimizers import make_optimizer
+from autapse.training.rescue import Diverged, clip, finite, random_step
+from autapse.training.schedule import learning_rate
+
+LOG_EVERY = 10  # steps between training records
+
+
+class Interrupted(Exception):  # noqa: N818 (a request of the user's, not an error)
+    """Ctrl-C: the run was saved at this step and can be resumed."""
+
+    def __init__(self, folder: Path, step: int) -> None:
+        super().__init__(f"Stopped at step {step}. Go on with: autapse resume {folder}")
+
+
+class Trainer:
+    """One run in one folder, from its beginning or from its last checkpoint."""
+
+    def __init__(self, config: RunConfig, show: Show | None = None, data: dict[str, Tensors] | None = None) -> None:
+        """Check and build everything, touching no file; `data` are the splits where a caller has them already."""
+        self.config, self.settings = config, config.training
+        self.world = distributed.join()
+        self.show: Show = show if show is not None and self.world.leads else Quiet()
+        self.objective = objective(config.task)
+        data = data or load_splits(config)
+        self.train_data, self.validation_data = data["train"], data["validation"]
+        self.batch_size = min(self.settings.batch_size, len(self.train_data))
+        if self.batch_size < self.world.size:
+            rule = f"be at least the number of processes, {self.world.size}"
+            checks.fail("batch_size", rule, self.batch_size)
+        torch.manual_seed(self.settings.seed)
+        self.model = build_model(config)
+        self.parameters = list(self.model.parameters())
+        self.optimizer = make_optimizer(self.settings, self.parameters)
+        self.progress = Progress()
+        self.best = self._weights()
+
+    # Beginnings -------------------------------------------------------------------------------------------------
+
+    def start(self, folder: Path) -> Trainer:
+        """Begin a new run in a folder that is there and empty."""
+        self.folder = folder
+        if self.world.leads:
+            files.write_json(folder / "config.json", self.config.to_json())
+        self._open_log()
+        self._save()
+        return self
+
+    @classmethod
+    def resume(cls, folder: Path, show: Show | None = None) -> Trainer:
+        """A run from its last checkpoint, to end with the same bits as one that never stopped."""
+        progress, path, checksum = read_state(folder)
+        tensors, config = read_tensors(path, checksum)
+        trainer = cls(config, show)
+        checkpoint.load_weights(trainer.model, checkpoint.part(tensors, "model."), path)
+        checkpoint.load_optimizer(trainer.optimizer, trainer.model, tensors)
+        trainer.best = {k: v.to(trainer.settings.device) for k, v in checkpoint.part(tensors, "best.").items()}
+        trainer.folder, trainer.progress, trainer.last_checkpoint = folder, progress, path
+        trainer._open_log()
+        return trainer
+
+    # The loop ---------------------------------------------------------------------------------------------------
+
+    def train(self) -> dict[str, Any]:
+        """Train to the end and return the summary, which is also in summary.json."""
+        model, progress, settings = self.world.wrap(self.model), self.progress, self.settings
+        clock, saved_at = time.perf_counter() - progress.seconds, time.perf_counter()
+        with _interrupts() as interrupted:
+            while not progress.finished:
+                indices = self._batch_indices(progress.step)
+                torch.manual_seed(_seed(settings.seed, progress.step, self.world.rank))  # dropout of this step
+                loss = self._backward(model, indices)
+                norm = clip(self.parameters, settings.clip_norm, settings.clip_value)
+                rate = learning_rate(settings, progress.step, progress.halvings)
+                if finite(norm):
+                    self._update(rate)
+                else:
+                    self._rescue(rate, indices)
+                self.optimizer.zero_grad(set_to_none=True)
+                progress.step += 1
+                progress.seconds = time.perf_counter() - clock
+                self._record(loss, norm, rate)
+                if progress.step % settings.eval_every == 0 or progress.step == settings.steps:
+                    self._validate()
+                stop = self.world.agree(bool(interrupted))
+                due = time.perf_counter() - saved_at >= settings.checkpoint_seconds
+                if progress.finished or stop or due:
+                    self._save()
+                    saved_at = time.perf_counter()
+                if stop and not progress.finished:
+                    raise Interrupted(self.folder, progress.step)
+        return self._summarise()
+
+    def _backward(self, model: torch.nn.Module, indices: list[int]) -> float:
+        """Gradients of the mean loss over the global batch; returns this process's share of that loss."""
+        batch = self.train_data.take(self.world.share(indices))
+        count = self.objective.count(self.train_data.targets[torch.tensor(indices)])
+        loss = self.objective.loss(model(batch.inputs, batch.lengths), batch.targets) / count
+        (loss * self.world.size).backward()  # DDP averages over processes; the loss is a sum over them
+        return float(loss.detach()) * self.world.size
+
+    def _update(self, rate: float) -> None:
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.step()
+        self.progress.rescues_in_a_row = 0
+
+    def _rescue(self, rate: float, indices: list[int]) -> None:
+        progress, settings = self.progress, self.settings
+        progress.rescues += 1
+        progress.rescues_in_a_row += 1
+        self._write(event="rescue", step=progress.step, action=settings.rescue, in_a_row=progress.rescues_in_a_row)
+        if progress.rescues == 1:
+            self.show.note(f"A gradient was not finite at step {progress.step}: rescued by '{settings.rescue}'.")
+        if progress.rescues_in_a_row > settings.max_rescues:
+            self._write(event="diverged", step=progress.step, sequences=indices)
+            if self.log:
+                self.log.close()
+            raise Diverged(progress.step, progress.rescues_in_a_row, indices, self.last_checkpoint)
+        if settings.rescue == "random" and settings.clip_norm is not None:
+            random_step(self.parameters, rate, settings.clip_norm, _seed(settings.seed, progress.step, 0))
+
+    def _validate(self) -> None:
+        progress, settings, task = self.progress, self.settings, self.config.task
+        score = evaluate(self.model, self.validation_data, self.objective) if self.world.leads else 0.0
+        score = self.world.agree(score)
+        self._write(step=progress.step, seconds=round(progress.seconds, 3), validation=_number(score))
+        self.show.validated(progress.step, score)
+        if math.isfinite(score) and (progress.best is None or score < progress.best):
+            progress.best, progress.best_step, progress.waited, progress.since_halving = score, progress.step, 0, 0
+            self.best = self._weights()
+        else:
+            progress.waited += 1
+            progress.since_halving += 1
+            if settings.schedule == "plateau" and progress.since_halving > settings.plateau_patience:
+                progress.halvings, progress.since_halving = progress.halvings + 1, 0
+        if progress.solved_step is None and task.solved is not None and score < task.solved:
+            progress.solved_step = progress.step
+        progress.finished = (
+            progress.step >= settings.steps
+            or (settings.early_stop is not None and progress.waited >= settings.early_stop)
+            or (settings.stop_when_solved and progress.solved_step is not None)
+        )
+
+    # Records ----------------------------------------------------------------------------------------------------
+
+    def _summarise(self) -> dict[str, Any]:
+        task, progress = self.config.task, self.progress
+        self.model.load_state_dict(self.best)
+        summary: dict[str, Any] = {}
+        if self.world.leads:
+            test = task.split("test", self.settings.seed)
+            tensors = Tensors.of(test, self.settings.device)
+            floor = task.floor(test)
+            summary = {
+                "cell": self.config.model.cell,
+                "parameters": sum(p.numel() for p in self.parameters),
+                "metric": task.metric,
+                "test": _number(evaluate(self.model, tensors, self.objective)),
+                "validation": progress.best,
+                "best_step": progress.best_step,
+                "baseline": task.baseline(test),
+                "floor": floor,
+                "solved_step": progress.solved_step,
+                "steps": progress.step,
+                "seconds": round(progress.seconds, 3),
+                "rescues": progress.rescues,
+                "seed": self.settings.seed,
+                "processes": self.world.size,
+            }
+            files.write_json(self.folder / "summary.json", summary)
+        if self.log:
+            self.log.close()
+        return summary
+
+    def _record(self, loss: float, norm: float, rate: float) -> None:
+        progress = self.progress
+        if progress.step % LOG_EVERY == 0:
+            epoch = progress.step / (len(self.train_data) // self.batch_size)
+            numbers = {"loss": _number(loss), "norm": _number(norm), "rate": rate, "epoch": round(epoch, 4)}
+            self._write(step=progress.step, seconds=round(progress.seconds, 3), **numbers)
+            self.show.update(progress.step, loss)
+
+    def _save(self) -> None:
+        # A checkpoint must be a good place to go on from, so none is taken amid gradients that are not finite.
+        good = self.progress.rescues_in_a_row == 0 and all(bool(p.isfinite().all()) for p in self.parameters)
+        if self.log and (good or self.progress.finished):
+            self.progress.metrics_bytes = self.log.flush()
+            self.last_checkpoint = checkpoint.save(
+                self.folder, self.config, self.progress, self.model, self.best, self.optimizer
+            )
+
+    def _open_log(self) -> None:
+        path = self.folder / "metrics.jsonl"
+        self.log = MetricsLog(path, self.progress.metrics_bytes) if self.world.leads else None
+
+    def _write(self, **record: Any) -> None:
+        if self.log:
+            self.log.write(**record)
+
+    # Data and weights -------------------------------------------------------------------------------------------
+
+    def _batch_indices(self, step: int) -> list[int]:
+        """The global batch of a step: whole batches of each epoch's own order."""
+        epoch, place = divmod(step, len(self.train_data) // self.batch_size)
+        if getattr(self, "_epoch", None) != epoch:
+            self._epoch, self._order = epoch, epoch_order(len(self.train_data), self.settings.seed, epoch)
+        return self._order[place * self.batch_size : (place + 1) * self.batch_size]
+
+    def _weights(self) -> dict[str, Tensor]:
+        return {name: value.detach().clone() for name, value in self.model.state_dict().items()}
+
+
+def train(config: RunConfig, folder: str | Path, show: Show | None = None) -> dict[str, Any]:
+    """Train in a new folder and return the summary.
+
+    >>> from autapse.tasks import Adding                                          # doctest: +SKIP
+    >>> train(RunConfig(task=Adding(length=50)), "runs/mine")                     # doctest: +SKIP
+    """
+    trainer = Trainer(config, show)
+    return trainer.start(files.new_folder(Path(folder))).train()
+
+
+def load_splits(config: RunConfig) -> dict[str, Tensors]:
+    """What a run trains and validates on, on its device."""
+    device, seed = checked_device(config.training.device), config.training.seed
+    splits: tuple[Split, ...] = ("train", "validation")
+    return {split: Tensors.of(config.task.split(split, seed), device) for split in splits}
+
+
+def checked_device(name: str) -> torch.device:
+    """A device that is there."""
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        checks.fail("device", f"be one that torch finds here ({reason})", name, "Leave it out for the CPU.")
+    return device
+
+
+def _seed(*parts: int) -> int:
+    """One seed from several numbers, well mixed."""
+    return int(np.random.SeedSequence(parts).generate_state(1, np.uint64)[0] >> 1)
+
+
+def _number(value: float) -> float | None:
+    """A number that JSON can hold; None where it is not finite."""
+    return value if math.isfinite(value) else None
+
+
+@contextmanager
+def _interrupts() -> Iterator[list[int]]:
+    """A list that Ctrl-C fills, so that the loop can stop between two steps; a second Ctrl-C stops at once."""
+    seen: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield seen
+        return
+    previous = signal.getsignal(signal.SIGINT)
+
+    def note(number: int, frame: Any) -> None:
+        seen.append(number)
+        signal.signal(signal.SIGINT, previous)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield seen
+    finally:
+        signal.signal(signal.SIGINT, previous)

@@ -1,0 +1,52 @@
+"""The textbook's rescue (section 10.7.7): no step is ever taken with a gradient that is not finite."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+
+class Diverged(RuntimeError):  # noqa: N818 (an outcome of training, not a programming error)
+    """Training could not recover from gradients that are not finite."""
+
+    def __init__(self, step: int, rescues: int, batch: Sequence[int], checkpoint: object) -> None:
+        shown = ", ".join(map(str, batch[:8])) + (", ..." if len(batch) > 8 else "")
+        super().__init__(
+            f"Training diverged: {rescues} gradients in a row were not finite, the last at step {step} on training "
+            f"sequences [{shown}]. The last good checkpoint is {checkpoint}. "
+            "Try a smaller learning rate or a smaller clip_norm."
+        )
+
+
+def clip(parameters: Sequence[nn.Parameter], norm: float | None, value: float | None) -> float:
+    """Clip the gradients in place and return their total norm before that; one that is not finite changes nothing."""
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    total = float(torch.nn.utils.get_total_norm(gradients))
+    if not finite(total):
+        return total
+    if value is not None:
+        torch.nn.utils.clip_grad_value_(parameters, value)
+        total_after = torch.nn.utils.get_total_norm(gradients)
+    else:
+        total_after = torch.tensor(total)
+    if norm is not None:
+        torch.nn.utils.clip_grads_with_norm_(parameters, norm, total_after)
+    return total
+
+
+def finite(norm: float) -> bool:
+    """Whether a gradient norm is a number that a step may be taken with."""
+    return norm < float("inf")  # False for NaN too
+
+
+@torch.no_grad()
+def random_step(parameters: Sequence[nn.Parameter], rate: float, norm: float, seed: int) -> None:
+    """A plain step of size rate·norm in a random direction, which tends to leave the unstable region."""
+    generator = torch.Generator().manual_seed(seed)
+    # Drawn on the CPU, so that every device and every process takes the same step.
+    direction: list[Tensor] = [torch.randn(p.shape, generator=generator) for p in parameters]
+    length = torch.nn.utils.get_total_norm(direction)
+    for parameter, part in zip(parameters, direction, strict=True):
+        parameter.sub_((part * (rate * norm / length)).to(parameter.device, parameter.dtype))

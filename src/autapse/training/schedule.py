@@ -1,0 +1,18 @@
+"""The learning rate as a function of the step and of past validations: nothing to save, nothing to go out of step."""
+
+from __future__ import annotations
+
+import math
+
+from autapse.training.config import TrainingConfig
+
+
+def learning_rate(config: TrainingConfig, step: int, halvings: int) -> float:
+    """The rate of update number `step`, counted from 0, after `halvings` plateaus."""
+    if config.schedule == "plateau":
+        return config.learning_rate * 0.5**halvings
+    if config.schedule == "periodic" and config.period is not None:
+        return config.learning_rate * 0.5 ** (step // config.period)
+    if config.schedule == "cosine":
+        return config.learning_rate * 0.5 * (1 + math.cos(math.pi * step / config.steps))
+    return config.learning_rate
