@@ -92,7 +92,7 @@ class Cell(nn.Module):
     ) -> Tensor | State:
         """A single step: the new state, one tensor, or a tuple where the cell has several."""
         u, states, batched = self._single(x_t, state)
-        new = self.step(u, states, self.prepare(), t)
+        new = self.checked(self.step(u, states, self.prepare(), t), u.shape[0])
         new = new if batched else tuple(s.squeeze(0) for s in new)
         return new[0] if len(new) == 1 else new
 
@@ -116,7 +116,8 @@ class Cell(nn.Module):
 
         def flat_step(flat: Tensor) -> Tensor:
             # Rows of a batch do not interact, so the sum over the batch has each row's own Jacobian.
-            return torch.cat(self.step(u, flat.split(sizes, dim=-1), weights, t), dim=-1).sum(0)
+            new = self.step(u, flat.split(sizes, dim=-1), weights, t)
+            return torch.cat(self.checked(new, len(flat)), dim=-1).sum(0)
 
         flat = torch.cat(state, dim=-1)
         jacobian = torch.autograd.functional.jacobian(flat_step, flat, create_graph=torch.is_grad_enabled())
@@ -125,6 +126,15 @@ class Cell(nn.Module):
     def zero_state(self, batch: int, like: Tensor) -> State:
         """States of zeros for `batch` sequences, of the device and dtype of `like`."""
         return tuple(like.new_zeros(batch, size) for size in self.state_sizes)
+
+    def checked(self, state: Any, batch: int) -> State:
+        """What `step` returned, if it is one tensor per state: a bare tensor would be taken apart along its batch."""
+        expected = [(batch, size) for size in self.state_sizes]
+        got = [tuple(s.shape) for s in state] if isinstance(state, tuple | list) else type(state).__name__
+        if got != expected:
+            rule = f"return a tuple with one tensor per state, of shapes {expected}"
+            checks.fail(f"step of {type(self).__name__}", rule, got, kind=checks.ShapeError)
+        return tuple(state)
 
     def _single(self, x_t: Tensor, state: Tensor | State | None) -> tuple[Tensor, State, bool]:
         if x_t.dim() not in (1, 2) or x_t.shape[-1] != self.input_size:

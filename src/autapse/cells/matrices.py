@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+
 import torch
 from torch import Tensor
 
@@ -50,8 +52,14 @@ def reflections(vectors: Tensor) -> Tensor:
     In the compact form I − V·T⁻¹·Vᵀ, T the upper triangle of VᵀV with its diagonal halved: matrix products instead of m
     rank-one updates.
     """
-    unit = vectors / vectors.norm(dim=0, keepdim=True)
-    gram = unit.t() @ unit
-    T = torch.triu(gram, diagonal=1) + 0.5 * torch.eye(gram.shape[0], dtype=gram.dtype, device=gram.device)
-    identity = torch.eye(unit.shape[0], dtype=unit.dtype, device=unit.device)
-    return identity - unit @ torch.linalg.solve_triangular(T, unit.t(), upper=True)
+    with _without_autocast(vectors.device.type):  # bfloat16 has no triangular solve
+        unit = vectors / vectors.norm(dim=0, keepdim=True)
+        gram = unit.t() @ unit
+        T = torch.triu(gram, diagonal=1) + 0.5 * torch.eye(gram.shape[0], dtype=gram.dtype, device=gram.device)
+        identity = torch.eye(unit.shape[0], dtype=unit.dtype, device=unit.device)
+        return identity - unit @ torch.linalg.solve_triangular(T, unit.t(), upper=True)
+
+
+def _without_autocast(device_type: str) -> AbstractContextManager[object]:
+    available = torch.amp.is_autocast_available(device_type)  # not on the meta device
+    return torch.autocast(device_type, enabled=False) if available else nullcontext()

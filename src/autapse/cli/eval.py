@@ -15,7 +15,7 @@ from autapse.cli.parse import parse
 class Eval:
     """Score the best weights of a run on a split of its task."""
 
-    run: Annotated[Path, tyro.conf.Positional]
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """Folder of a run, or a checkpoint file."""
     split: tyro.conf.EnumChoicesFromValues[str] = "test"
     """train, validation or test."""

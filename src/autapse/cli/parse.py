@@ -28,11 +28,11 @@ def parse(kind: type[T], command: str, words: list[str], description: str | None
 
 def _one_line(panel: str) -> str:
     """The first paragraph of tyro's panel, and the first option that it suggests."""
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", panel)
-    paragraphs = [
-        " ".join(line.strip("│ \t") for line in part.splitlines() if not re.match(r"\s*[╭╰]", line)).strip()
-        for part in re.split(r"│ ─+ │", plain)
-    ]
+    lines = [line.strip("│ \t") for line in re.sub(r"\x1b\[[0-9;]*m", "", panel).splitlines()]
+    boxed = any(line.startswith("╭") for line in lines)
+    text = "\n".join(line for line in lines if not line.startswith(("╭", "╰")))
+    paragraphs = [" ".join(part.split()) for part in re.split(r"(?m)^[─-]{5,}$", text)]
+    paragraphs = paragraphs if boxed else paragraphs[1:]  # without a box the title is a paragraph of its own
     # What our own dataclasses refuse names the argument already.
     message = re.sub(r"^Error parsing \w+: (?=.* must )", "", paragraphs[0]).rstrip(".") + "."
     suggestion = re.search(r"(--[\w-]+)", next((p for p in paragraphs[1:] if "meant" in p), ""))

@@ -21,9 +21,9 @@ class Predict:
     differ in length, `lengths`; .csv with one step per line, one channel per column.
     """
 
-    run: Annotated[Path, tyro.conf.Positional]
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """Folder of a run, or a checkpoint file."""
-    file: Annotated[Path, tyro.conf.Positional]
+    file: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
     """Sequences: .npy, .npz or .csv."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Write the predictions here (.npy, .csv or .json; must not exist) instead of printing one line per sequence."""

@@ -15,7 +15,7 @@ from autapse.cli.parse import parse
 class Resume:
     """Go on with a run that was stopped; it ends with the weights it would have had without the stop."""
 
-    run: Annotated[Path, tyro.conf.Positional]
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """Folder of the run."""
 
 

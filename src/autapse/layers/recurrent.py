@@ -197,7 +197,7 @@ class Recurrent(nn.Module):
         count = len(cells[self._key(0, 0)].state_sizes)
         per_state = (h0,) if count == 1 else h0
         if count > 1 and not (isinstance(h0, tuple | list) and len(h0) == count):
-            got = type(h0).__name__ if isinstance(h0, Tensor) else h0
+            got = len(h0) if isinstance(h0, tuple | list) else type(h0).__name__
             checks.fail("h0", f"be a tuple of {count} states", got, "Pass h0=None for zeros.")
         sizes = {key: cell.state_sizes for key, cell in cells.items()}
         split = [
@@ -209,6 +209,9 @@ class Recurrent(nn.Module):
     def _split_state(self, sizes: dict[str, int], state: Any, batch: Batch) -> dict[str, Tensor]:
         """One state of every cell, [B, S] in the batch's order of sequences."""
         grouped = isinstance(self.hidden_size, list)
+        if grouped and not isinstance(state, tuple | list):
+            rule = f"have one tensor per layer, {self.num_layers} in all"
+            checks.fail("h0", rule, type(state).__name__, "Pass a tuple.", checks.KindError)
         parts = list(state) if grouped else [state]
         keys = list(sizes)
         groups = [keys[n : n + self.directions] for n in range(0, len(keys), self.directions)] if grouped else [keys]

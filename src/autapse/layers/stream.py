@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -37,7 +38,7 @@ class Stream:
         cells = self._layer.cells
         self._keys = list(cells)
         self._cells = [(cell, cell.driver(), cell.prepare()) for cell in cells.values()]
-        like = next(self._layer.parameters())
+        like = next(itertools.chain(self._layer.parameters(), self._layer.buffers()), torch.empty(0))
         self._batch = Batch(like.new_zeros(0, self._layer.input_size), [], self.batch_size)
         states = self._layer._initial(cells, h0, self._batch)
         self._states: list[State] = list(states.values())
@@ -54,8 +55,10 @@ class Stream:
         if tuple(x.shape) != (self.batch_size, self._layer.input_size):
             rule = f"have shape (batch_size, input_size) = {(self.batch_size, self._layer.input_size)}"
             checks.fail("x_t", rule, tuple(x_t.shape), kind=checks.ShapeError)
+        self._layer._check_dtype(x)
         for layer, (cell, drive, weights) in enumerate(self._cells):
-            self._states[layer] = cell.step(drive(x), self._states[layer], weights, self.position)
+            new = cell.step(drive(x), self._states[layer], weights, self.position)
+            self._states[layer] = cell.checked(new, self.batch_size)
             x = cell.output(self._states[layer])
         self.position += 1
         return x.squeeze(0) if x_t.dim() == 1 else x

@@ -43,7 +43,7 @@ class TrainingConfig:
     """Sequences per update, over all processes together."""
     optimizer: Literal["sgd", "momentum", "nesterov", "adam", "adamw", "rmsprop", "adagrad"] = "adam"
     """Rule of the update; momentum and nesterov are SGD with momentum 0.9."""
-    learning_rate: float = 1e-3
+    learning_rate: float = 2e-3
     """Initial learning rate."""
     weight_decay: float = 0.0
     """L2 penalty (decoupled from the gradient with adamw)."""

@@ -41,7 +41,10 @@ def join() -> World:
     """Join the processes that torchrun started; alone without it."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size > 1 and not distributed.is_initialized():
-        distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+        if torch.cuda.is_available():
+            torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
+        # Decisions travel as CPU tensors, gradients on the device of the model.
+        distributed.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
     return World(int(os.environ.get("RANK", "0")), size) if size > 1 else World()
 
 

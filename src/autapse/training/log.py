@@ -11,12 +11,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, T
 from rich.progress import Progress as Bar
 from rich.text import Text
 
+from autapse import checks
+
 
 class MetricsLog:
     """metrics.jsonl: one JSON object per line, cut back to the last checkpoint on resume."""
 
     def __init__(self, path: Path, keep_bytes: int = 0) -> None:
         self._file = path.open("ab")
+        if self._file.tell() < keep_bytes:
+            self._file.close()
+            raise checks.InputError(f"{path} is damaged: it is shorter than the last checkpoint left it.")
         self._file.truncate(keep_bytes)
         self._file.seek(keep_bytes)
 

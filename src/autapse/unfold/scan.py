@@ -27,6 +27,8 @@ def scan_reference(
         state, stopped = _split(state, len(u))
         ended += stopped
         state = cell.step(u, state, weights, t)
+        if not trace:
+            cell.checked(state, len(u))
         trace.append(state)
     return trace, _rejoin(state, ended)
 

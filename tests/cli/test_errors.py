@@ -1,0 +1,133 @@
+"""Every mistake: one clear line, exit code 2, no traceback, nothing written."""
+
+import re
+import resource
+
+import numpy as np
+import pytest
+from small import autapse
+
+from autapse.cli.main import main
+
+SMALL = (
+    "--length 8 --train-size 64 --validation-size 16 --test-size 16 --hidden-size 4 --steps 6 --eval-every 3".split()
+)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A finished run; tests that damage it copy it first."""
+    place = tmp_path_factory.mktemp("cli")
+    assert autapse("run", "adding", *SMALL, "--out", "done", cwd=place).returncode == 0
+    return place / "done"
+
+
+def mistake(capsys, *words):
+    """Run the command line in this process; return what it said."""
+    code = main(words)
+    captured = capsys.readouterr()
+    assert code == 2
+    assert captured.err.count("\n") == 1, captured.err
+    assert captured.err.startswith("autapse: ")
+    assert "Traceback" not in captured.err
+    return captured.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("rnu", "There is no command 'rnu'. Did you mean 'run'?"),
+        ("run", "needs a task first, as in: autapse run adding"),
+        ("run addign", "task must be one of adding, .*; got 'addign'. Did you mean 'adding'?"),
+        ("run adding --cell grru", "got 'grru'. Did you mean 'gru'?"),
+        ("run adding --cell ernn:iner_steps=2", "Did you mean 'inner_steps'?"),
+        ("run adding --cell ernn:inner_steps=0", "inner_steps must be an integer of at least 1; got 0"),
+        ("run adding --cell ernn:eta=per_step", "max_length must be given with eta"),
+        ("run adding --lenght 5", "--lenght.* Did you mean --length?"),
+        ("run adding --length 1", "length must be an integer of at least 2; got 1"),
+        ("run adding --length ten", "--length.*'ten'"),
+        ("run adding --optimizer adm", "invalid choice 'adm' for argument '--optimizer'"),
+        ("run adding --learning-rate -1", "learning_rate must be a finite number above 0; got -1.0"),
+        ("run adding --learning-rate nan", "learning_rate must be a finite number above 0; got nan"),
+        ("run adding --dropout 2", "dropout must be a finite number at least 0 and at most 1; got 2.0"),
+        ("run adding --device nowhere", "device must be one that torch finds here"),
+        ("run adding --num-layers 3 --hidden-size 4 5", "num_layers must agree with the 2 sizes in hidden_size; got 3"),
+        (
+            "run digits --train-size 99999",
+            "autapse: train_size \\+ validation_size \\+ test_size must be at most 1797, .*; got 100599",
+        ),
+        ("compare adding --cells rin,grru", "Did you mean 'gru'?"),
+        ("compare adding --cells rin,rin", "cells must name each network once; got 'rin'"),
+        ("compare adding --cells ,", "cells must name at least one network"),
+        ("eval", "required|needs"),
+        ("eval runs/nothing", "There is no run at runs/nothing"),
+        ("resume runs/nothing", "There is no run at runs/nothing"),
+        ("predict runs/nothing nothing.npy", "nothing.npy is missing"),
+        ("cells --all", "--all"),
+    ],
+)
+def test_mistakes(capsys, tmp_path, monkeypatch, words, said):
+    monkeypatch.chdir(tmp_path)
+    text = mistake(capsys, *words.split())
+    assert re.search(said, text), text
+    assert not list(tmp_path.iterdir()), "a mistake must leave nothing behind"
+
+
+def test_an_existing_run_is_not_overwritten(capsys, run):
+    before = {p.name: p.read_bytes() for p in run.iterdir()}
+    said = mistake(capsys, "run", "adding", *SMALL, "--out", str(run))
+    assert "exists already and is not overwritten" in said
+    assert {p.name: p.read_bytes() for p in run.iterdir()} == before
+
+
+def test_a_damaged_checkpoint(capsys, run, tmp_path):
+    for source in run.iterdir():
+        content = source.read_bytes()
+        (tmp_path / source.name).write_bytes(content[:-9] if source.suffix == ".safetensors" else content)
+    (tmp_path / "summary.json").unlink()
+    for verb in ("eval", "resume"):
+        assert "is damaged" in mistake(capsys, verb, str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("x.txt", b"1,2\n", "must end in .npy, .npz or .csv"),
+        ("x.npy", b"nonsense", "cannot be read"),
+        ("x.csv", b"1,2\n3\n", "cannot be read"),
+        ("x.csv", b"1,a\n", "cannot be read"),
+        ("x.csv", b"1,2,3\n4,5,6\n", "must have 2 channels per step, as the run's task has; got 3"),
+    ],
+)
+def test_predict_from_bad_files(capsys, run, tmp_path, name, content, said):
+    (tmp_path / name).write_bytes(content)
+    assert said in mistake(capsys, "predict", str(run), str(tmp_path / name))
+
+
+def test_predict_never_overwrites_nor_loads_pickles(capsys, run, tmp_path):
+    np.save(tmp_path / "x.npy", np.zeros((2, 8, 2), dtype=np.float32))
+    np.save(tmp_path / "objects.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    (tmp_path / "out.csv").write_text("precious")
+    said = mistake(capsys, "predict", str(run), str(tmp_path / "x.npy"), "--out", str(tmp_path / "out.csv"))
+    assert "not overwritten" in said
+    assert (tmp_path / "out.csv").read_text() == "precious"
+    assert "cannot be read" in mistake(capsys, "predict", str(run), str(tmp_path / "objects.npy"))
+    said = mistake(capsys, "predict", str(run), str(tmp_path / "x.npy"), "--out", str(tmp_path / "out.xlsx"))
+    assert "out must end in one of .npy, .csv, .json" in said
+
+
+def test_a_full_disk_keeps_the_last_checkpoint(tmp_path):
+    """Files may grow to 3 kB, so the first checkpoint fits and later ones, with an optimizer's state, do not."""
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))
+
+    words = ["run", "adding", *SMALL, "--hidden-size", "3", "--checkpoint-seconds", "0", "--out", "full"]
+    done = autapse(*words, cwd=tmp_path, preexec_fn=limit)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert "too large" in done.stderr
+    assert "autapse resume" in done.stderr
+    left = sorted(p.name for p in (tmp_path / "full").iterdir())
+    assert left == ["checkpoint-0.safetensors", "config.json", "metrics.jsonl", "state.json"]
+    assert autapse("resume", "full", cwd=tmp_path).returncode == 0

@@ -1,0 +1,23 @@
+"""Every test starts from the same random state, whatever ran before it, and on one thread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+# Two workers on two cores: more threads than that only wait for each other, and small tensors gain nothing from them.
+torch.set_num_threads(1)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # torch's own op says so once per process, for torch.nn.LSTM as for ours.
+    config.addinivalue_line("filterwarnings", "ignore:LSTM with projections is not supported with oneDNN")
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> Iterator[None]:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(20240229)
+        yield

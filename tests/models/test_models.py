@@ -1,0 +1,72 @@
+import pytest
+import torch
+
+from autapse import checks
+from autapse.layers.names import LAYERS, parse_cell
+from autapse.models import Classifier, Regressor, SequenceModel, Tagger
+
+LENGTHS = [6, 2, 4]
+
+
+def padded():
+    return torch.randn(3, 6, 2, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("cell", LAYERS)
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("sizes", [5, [5, 4]])
+def test_a_padded_batch_is_each_sequence_alone(cell, bidirectional, sizes):
+    torch.manual_seed(0)
+    x = padded()
+    model = Classifier(cell, 2, 3, hidden_size=sizes, bidirectional=bidirectional)
+    alone = torch.cat([model(x[n : n + 1, :length]) for n, length in enumerate(LENGTHS)])
+    torch.testing.assert_close(model(x, LENGTHS), alone, rtol=1e-5, atol=1e-6)
+
+
+def test_the_head_reads_torchs_last_state():
+    torch.manual_seed(0)
+    model, x = Regressor("lstm", 2, 1, hidden_size=4, num_layers=2, bidirectional=True), padded()
+    twin = torch.nn.LSTM(2, 4, num_layers=2, bidirectional=True, batch_first=True)
+    twin.load_state_dict(model.layer.state_dict())
+    _, (h_n, _) = twin(x)
+    torch.testing.assert_close(model(x), model.head(torch.cat([h_n[-2], h_n[-1]], dim=-1)))
+
+
+def test_a_tagger_speaks_at_every_position():
+    torch.manual_seed(0)
+    model, x = Tagger("gru", 2, 3, hidden_size=4), padded()
+    twin = torch.nn.GRU(2, 4, batch_first=True)
+    twin.load_state_dict(model.layer.state_dict())
+    torch.testing.assert_close(model(x), model.head(twin(x)[0]))
+    assert torch.equal(model.predict(x), model(x).argmax(-1))
+
+
+@pytest.mark.parametrize("kind", [Classifier, Regressor, Tagger])
+def test_predict_is_without_dropout_and_keeps_the_mode(kind):
+    torch.manual_seed(0)
+    model: SequenceModel = kind("gru", 2, 3, hidden_size=8, num_layers=2, dropout=0.9).train()
+    first, second = model.predict(padded()), model.predict(padded())
+    assert torch.equal(first, second)
+    assert model.training
+    assert not first.requires_grad
+
+
+def test_cells_with_options():
+    layer, options = parse_cell("leakyrnn:tau=(1,50):learn_tau=false")
+    assert layer.__name__ == "LeakyRNN"
+    assert options == {"tau": (1, 50), "learn_tau": False}
+    assert parse_cell("ernn:max_length=None:eta=per_step")[1] == {"max_length": None, "eta": "per_step"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("grru", "cell must be one of .*; got 'grru'. Did you mean 'gru'"),
+        ("ernn:iner_steps=2", "Did you mean 'inner_steps'"),
+        ("ernn:inner_steps", "as in ernn:option=value"),
+        ("irnn:x=1", "options from: none"),
+    ],
+)
+def test_bad_cells(spec, message):
+    with pytest.raises(checks.InputError, match=message):
+        parse_cell(spec)

@@ -1,0 +1,391 @@
+"""Every explicit network and its option variants, each with its equation written out for one step of one sequence.
+
+The equations here use the raw parameters, vectors and loops, and nothing of autapse: they are the truth that cells,
+layers and streams are compared with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import autapse
+
+D, H = 3, 4  # input and hidden size of most tests
+Raw = dict[str, Tensor]
+State = tuple[Tensor, ...]
+
+ACT: dict[str, Callable[[Tensor], Tensor]] = {
+    "tanh": torch.tanh,
+    "relu": lambda a: a.clamp(min=0),
+    "sigmoid": lambda a: 1 / (1 + torch.exp(-a)),
+    "identity": lambda a: a,
+}
+sigmoid = ACT["sigmoid"]
+
+
+@dataclass(frozen=True)
+class Network:
+    """A layer class with options, and its equation."""
+
+    name: str
+    options: dict[str, Any]
+    equation: Callable[[Raw, dict[str, Any], Tensor, State, int], State]
+    layer_class: Any = field(init=False)
+    cell_class: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "layer_class", getattr(autapse, self.name))
+        object.__setattr__(self, "cell_class", getattr(autapse.cells, self.name))
+
+    def layer(self, input_size: int = D, hidden_size: int | list[int] = H, **keywords: Any) -> Any:
+        """A float64 layer with parameters away from their initial values."""
+        keywords = {"dtype": torch.float64} | keywords
+        return perturb(self.layer_class(input_size, hidden_size, **keywords, **self.options))
+
+    def cell(self, input_size: int = D, hidden_size: int = H, **keywords: Any) -> Any:
+        keywords = {"dtype": torch.float64} | keywords
+        return perturb(self.cell_class(input_size, hidden_size, **keywords, **self.options))
+
+    def step(self, parameters: Raw, x: Tensor, state: State, t: int = 0) -> State:
+        """The equation for one sequence: x [D], each state [S]."""
+        return self.equation(parameters, self.options, x, state, t)
+
+    def state_sizes(self, hidden_size: int = H) -> tuple[int, ...]:
+        if self.name != "LSTM":
+            return (hidden_size,)
+        return (self.options.get("proj_size") or hidden_size, hidden_size)
+
+    def random_state(self, *batch: int, hidden_size: int = H, dtype: torch.dtype = torch.float64) -> State:
+        return tuple(torch.randn(*batch, size, dtype=dtype) for size in self.state_sizes(hidden_size))
+
+    def h0(self, batch: int | None, hidden_size: int | list[int] = H, num_layers: int = 1, directions: int = 1) -> Any:
+        """Random initial states in the format that torch.nn documents, requiring gradients."""
+        middle = () if batch is None else (batch,)
+
+        def one(count: int, size: int) -> Tensor:
+            return torch.randn(count, *middle, size, dtype=torch.float64, requires_grad=True)
+
+        if isinstance(hidden_size, list):
+            columns = zip(*[self.state_sizes(size) for size in hidden_size], strict=True)
+            per_state: list[Any] = [tuple(one(directions, size) for size in column) for column in columns]
+        else:
+            per_state = [one(num_layers * directions, size) for size in self.state_sizes(hidden_size)]
+        return per_state[0] if len(per_state) == 1 else tuple(per_state)
+
+    def __str__(self) -> str:
+        words = [f"{k}={'tensor' if isinstance(v, Tensor) else v}".replace(" ", "") for k, v in self.options.items()]
+        return "-".join([self.name, *words])
+
+
+def perturb(module: Any, scale: float = 0.4) -> Any:
+    """The module with every parameter moved away from where it starts."""
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.add_(scale * torch.randn_like(parameter))
+    return module
+
+
+def raw(module: Any, key: str | None = None) -> Raw:
+    """Parameters and buffers of a cell, or of the cell called `key` ("l0", "l1_reverse") of a layer, by plain name."""
+    named = dict(module.named_parameters()) | dict(module.named_buffers())
+    if key is None:
+        return named
+    inside, after = f"cells.{key}.", f"_{key}"
+    found = {name.removeprefix(inside): value for name, value in named.items() if name.startswith(inside)}
+    return found | {name.removesuffix(after): value for name, value in named.items() if name.endswith(after)}
+
+
+def keys(num_layers: int, bidirectional: bool) -> list[str]:
+    return [f"l{n}{end}" for n in range(num_layers) for end in (("", "_reverse") if bidirectional else ("",))]
+
+
+def flat(h: Any) -> list[Tensor]:
+    """All tensors of an h0 or h_n."""
+    return [h] if isinstance(h, Tensor) else [tensor for part in h for tensor in flat(part)]
+
+
+def rows_of(network: Network, h: Any, sequence: int | None, per_layer: bool = False) -> list[State]:
+    """The states of one sequence in an h0 or h_n, one tuple per (layer, direction), in torch.nn's order."""
+    per_state = [h] if len(network.state_sizes()) == 1 else list(h)
+    joined = [[row for part in parts for row in part] if per_layer else list(parts) for parts in per_state]
+    return [tuple(s if sequence is None else s[sequence] for s in column) for column in zip(*joined, strict=True)]
+
+
+def unroll(
+    network: Network, layer: Any, sequence: Tensor, initial: Sequence[State], start: int = 0
+) -> tuple[list[Tensor], list[State], list[list[State]]]:
+    """Outputs [T], final states and all states [T] of each (layer, direction), for one sequence [T, D]."""
+    rows, final, traces = list(sequence), [], []
+    waiting = list(initial)
+    for number in range(layer.num_layers):
+        outputs = []
+        for key in keys(number + 1, layer.bidirectional)[number * (2 if layer.bidirectional else 1) :]:
+            parameters, state = raw(layer, key), waiting.pop(0)
+            backwards = key.endswith("_reverse")
+            trace: list[Any] = [None] * len(rows)
+            for t, position in enumerate(reversed(range(len(rows))) if backwards else range(len(rows)), start):
+                state = network.step(parameters, rows[position], state, t)
+                trace[position] = state
+            outputs.append([s[0] for s in trace])
+            final.append(state)
+            traces.append(trace)
+        rows = [torch.cat(parts) for parts in zip(*outputs, strict=True)]
+    return rows, final, traces
+
+
+# The equations ------------------------------------------------------------------------------------------------------
+
+
+def plus(p: Raw, name: str) -> Tensor | float:
+    """A bias, or nothing where the network has none."""
+    return p.get(name, 0.0)
+
+
+def rnn(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
+    (h,) = state
+    act = ACT[o.get("nonlinearity", "tanh")]
+    return (act(p["weight_ih"] @ x + plus(p, "bias_ih") + p["weight_hh"] @ h + plus(p, "bias_hh")),)
+
+
+def irnn(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
+    (h,) = state
+    return (ACT["relu"](p["weight_ih"] @ x + p["weight_hh"] @ h + plus(p, "bias_h")),)
+
+
+def rin(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
+    (h,) = state
+    g = ACT["relu"](p["weight_ih"] @ x + p["weight_hh"] @ h + h + plus(p, "bias_h"))
+    for i in range(o.get("transitions", 1) - 1):
+        bias = p["bias_deep"][i] if "bias_deep" in p else 0.0
+        g = ACT["relu"](p["weight_deep"][i] @ g + g + bias)
+    return (g,)
+
+
+def lstm(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
+    h, c = state
+    n = len(c)
+    a = p["weight_ih"] @ x + plus(p, "bias_ih") + p["weight_hh"] @ h + plus(p, "bias_hh")
+    peep = p["weight_peephole"] if "weight_peephole" in p else torch.zeros(3, n, dtype=c.dtype)
+    i = sigmoid(a[:n] + peep[0] * c)
+    f = sigmoid(a[n : 2 * n] + peep[1] * c)
+    g = torch.tanh(a[2 * n : 3 * n])
+    new_c = f * c + i * g
+    new_h = sigmoid(a[3 * n :] + peep[2] * new_c) * torch.tanh(new_c)
+    return (p["weight_hr"] @ new_h if "weight_hr" in p else new_h, new_c)
+
+
+def gru(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
+    (h,) = state
+    n = len(h)
+    w_r, w_z, w_n = p["weight_ih"].split(n)
+    r_r, r_z, r_n = p["weight_hh"].split(n)
+    zero = torch.zeros(3 * n, dtype=h.dtype)
+    i_r, i_z, i_n = p.get("bias_ih", zero).split(n)
+    h_r, h_z, h_n = p.get("bias_hh", zero).split(n)
+    r = sigmoid(w_r @ x + i_r + r_r @ h + h_r)
+    z = sigmoid(w_z @ x + i_z + r_z @ h + h_z)
+    before = o.get("reset") == "before"
+    recurrent = r_n @ (r * h) + h_n if before else r * (r_n @ h + h_n)
+    return ((1 - z) * torch.tanh(w_n @ x + i_n + recurrent) + z * h,)
+
+
+def ugrnn(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
+    (h,) = state
+    n = len(h)
+    a = p["weight_ih"] @ x + p["weight_hh"] @ h + plus(p, "bias_h")
+    c, g = torch.tanh(a[:n]), sigmoid(a[n:])
+    return (g * h + (1 - g) * c,)
+
+
+def fastrnn(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
+    (h,) = state
+    act = ACT[o.get("nonlinearity", "tanh")]
+    candidate = act(p["weight_ih"] @ x + p["weight_hh"] @ h + plus(p, "bias_h"))
+    return (sigmoid(p["alpha"]) * candidate + sigmoid(p["beta"]) * h,)
+
+
+def fastgrnn(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
+    (h,) = state
+    n = len(h)
+    W = p["weight_ih"] @ p["factor_ih"].T if "factor_ih" in p else p["weight_ih"]
+    U = p["weight_hh"] @ p["factor_hh"].T if "factor_hh" in p else p["weight_hh"]
+    bias = p.get("bias_h", torch.zeros(2 * n, dtype=h.dtype))
+    a = W @ x + U @ h
+    z, c = sigmoid(a + bias[:n]), torch.tanh(a + bias[n:])
+    return ((sigmoid(p["zeta"]) * (1 - z) + sigmoid(p["nu"])) * c + z * h,)
+
+
+def strictly_upper(values: Tensor, n: int) -> Tensor:
+    """W with the values in its strictly upper triangle, row by row."""
+    entries = iter(values)
+    zero = values.new_zeros(())
+    return torch.stack([torch.stack([next(entries) if j > i else zero for j in range(n)]) for i in range(n)])
+
+
+def antisymmetric(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
+    (h,) = state
+    n = len(h)
+    W = p["weight_hh"]
+    if o.get("structured", True):
+        W = strictly_upper(W, n)
+        W = W - W.T
+    a = W @ h - o.get("diffusion", 0.01) * h
+    v = p["weight_ih"] @ x + plus(p, "bias_h")
+    step = o.get("step", 0.1)
+    if not o.get("gated", False):
+        return (h + step * torch.tanh(a + v),)
+    return (h + step * sigmoid(a + v[:n]) * torch.tanh(a + v[n:]),)
+
+
+def ernn(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
+    (h,) = state
+    identity = torch.eye(len(h), dtype=h.dtype)
+    align = {
+        "first_order": lambda: identity + p["weight_align"],
+        "exact": lambda: torch.linalg.inv(identity - p["weight_align"]),
+        "none": lambda: identity,
+    }[o.get("alignment", "first_order")]()
+    act = ACT[o.get("nonlinearity", "relu")]
+    for k in range(o.get("inner_steps", 1)):
+        per_step = o.get("eta") == "per_step"
+        eta = p["rate"][min(t, o["max_length"] - 1), k] if per_step else p["rate"]
+        h = (1 - eta) * h + eta * act(align @ (p["weight_hh"] @ h + p["weight_ih"] @ x + plus(p, "bias_h")))
+    return (h,)
+
+
+def power_series_exp(A: Tensor) -> Tensor:
+    total = term = torch.eye(len(A), dtype=A.dtype)
+    for k in range(1, 40):
+        term = term @ A / k
+        total = total + term
+    return total
+
+
+def givens_product(angles: Tensor, n: int) -> Tensor:
+    """Layer after layer of 2×2 rotations on the pairs (l mod 2 + 2i, l mod 2 + 2i + 1), each as a full matrix."""
+    product = torch.eye(n, dtype=angles.dtype)
+    for layer, layer_angles in enumerate(angles):
+        for i, angle in enumerate(layer_angles):
+            a, b = layer % 2 + 2 * i, layer % 2 + 2 * i + 1
+            if b >= n:
+                continue
+            turn = [list(row) for row in torch.eye(n, dtype=angles.dtype)]
+            turn[a][a] = turn[b][b] = torch.cos(angle)
+            turn[a][b], turn[b][a] = -torch.sin(angle), torch.sin(angle)
+            product = torch.stack([torch.stack(row) for row in turn]) @ product
+    return product
+
+
+def reflection_product(vectors: Tensor) -> Tensor:
+    """H₁·H₂⋯Hₘ, H = I − 2vvᵀ/(vᵀv) for each column v."""
+    identity = torch.eye(len(vectors), dtype=vectors.dtype)
+    product = identity
+    for v in vectors.T:
+        product = product @ (identity - 2 * torch.outer(v, v) / (v @ v))
+    return product
+
+
+def orthogonal_matrix(p: Raw, o: dict[str, Any], n: int) -> Tensor:
+    kind = o.get("parametrization", "exp")
+    if kind == "rotations":
+        return givens_product(p["weight_hh"], n)
+    A = strictly_upper(p["weight_hh"], n)
+    A = A - A.T
+    if kind == "exp":
+        return power_series_exp(A)
+    identity = torch.eye(n, dtype=A.dtype)
+    return torch.linalg.inv(identity - A) @ (identity + A)
+
+
+def orthogonal(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
+    (h,) = state
+    a = p["weight_ih"] @ x + orthogonal_matrix(p, o, len(h)) @ h
+    kind = o.get("nonlinearity", "modrelu")
+    if kind != "modrelu":
+        return (ACT[kind](a + plus(p, "bias_h")),)
+    return (torch.sign(a) * (a.abs() + plus(p, "bias_h")).clamp(min=0),)
+
+
+def spectral(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
+    (h,) = state
+    sigma = 1 + 2 * o.get("radius", 0.01) * (sigmoid(p["spectrum"]) - 0.5)
+    R = reflection_product(p["left"]) @ torch.diag(sigma) @ reflection_product(p["right"])
+    return (ACT[o.get("nonlinearity", "tanh")](p["weight_ih"] @ x + R @ h + plus(p, "bias_h")),)
+
+
+def leaky(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
+    (h,) = state
+    if o.get("learn_tau"):
+        alpha: Any = sigmoid(p["rate"])
+    elif isinstance(o.get("tau"), tuple):
+        alpha = p["rate"]  # sampled; that it lies in the interval is tested with the initialisations
+    else:
+        alpha = 1 / o.get("tau", 10.0)
+    candidate = ACT[o.get("nonlinearity", "tanh")](p["weight_ih"] @ x + p["weight_hh"] @ h + plus(p, "bias_h"))
+    return ((1 - alpha) * h + alpha * candidate,)
+
+
+# The list -----------------------------------------------------------------------------------------------------------
+
+TAUS = torch.tensor([1.0, 1.5, 4.0, 20.0], dtype=torch.float64)  # one per unit, H of them
+_EQUATIONS = {
+    "RNN": rnn,
+    "IRNN": irnn,
+    "RIN": rin,
+    "LSTM": lstm,
+    "GRU": gru,
+    "UGRNN": ugrnn,
+    "FastRNN": fastrnn,
+    "FastGRNN": fastgrnn,
+    "Antisymmetric": antisymmetric,
+    "ERNN": ernn,
+    "OrthogonalRNN": orthogonal,
+    "SpectralRNN": spectral,
+    "LeakyRNN": leaky,
+}
+_VARIANTS: list[tuple[str, dict[str, Any]]] = [
+    ("RNN", {"nonlinearity": "relu"}),
+    ("RNN", {"nonlinearity": "sigmoid"}),
+    ("RNN", {"nonlinearity": "identity"}),
+    ("RIN", {"transitions": 2}),
+    ("RIN", {"transitions": 3}),
+    ("LSTM", {"peepholes": True}),
+    ("LSTM", {"forget_bias": 1.0}),
+    ("LSTM", {"proj_size": 2}),
+    ("LSTM", {"peepholes": True, "proj_size": 2, "forget_bias": -0.5}),
+    ("GRU", {"reset": "before"}),
+    ("FastRNN", {"nonlinearity": "relu"}),
+    ("FastGRNN", {"input_rank": 2, "hidden_rank": 2}),
+    ("FastGRNN", {"hidden_rank": 1}),
+    ("Antisymmetric", {"gated": True}),
+    ("Antisymmetric", {"structured": False}),
+    ("Antisymmetric", {"gated": True, "structured": False, "step": 0.5, "diffusion": 0.2, "init_scale": 2.0}),
+    ("ERNN", {"inner_steps": 2}),
+    ("ERNN", {"eta": "per_step", "max_length": 3}),
+    ("ERNN", {"eta": "per_step", "max_length": 3, "inner_steps": 2, "alignment": "exact"}),
+    ("ERNN", {"alignment": "exact", "nonlinearity": "tanh"}),
+    ("ERNN", {"alignment": "none"}),
+    ("OrthogonalRNN", {"parametrization": "cayley"}),
+    ("OrthogonalRNN", {"parametrization": "rotations"}),
+    ("OrthogonalRNN", {"parametrization": "rotations", "capacity": 3, "nonlinearity": "relu"}),
+    ("OrthogonalRNN", {"parametrization": "cayley", "nonlinearity": "tanh"}),
+    ("SpectralRNN", {"reflections": 2, "radius": 0.3}),
+    ("SpectralRNN", {"nonlinearity": "relu"}),
+    ("LeakyRNN", {"tau": 2.5, "nonlinearity": "relu"}),
+    ("LeakyRNN", {"tau": (2.0, 50.0)}),
+    ("LeakyRNN", {"tau": TAUS}),
+    ("LeakyRNN", {"learn_tau": True}),
+    ("LeakyRNN", {"tau": (2.0, 50.0), "learn_tau": True}),
+]
+
+BASIC = [Network(name, {}, equation) for name, equation in _EQUATIONS.items()]
+VARIANTS = [*BASIC, *[Network(name, options, _EQUATIONS[name]) for name, options in _VARIANTS]]
+
+every_layer = pytest.mark.parametrize("network", BASIC, ids=str)
+every_variant = pytest.mark.parametrize("network", VARIANTS, ids=str)

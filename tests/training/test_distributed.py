@@ -1,0 +1,46 @@
+"""One process and two give the same model on the same global batch."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from small import final_tensors
+
+OPTIONS = {
+    "adding": "--length 12 --train-size 300 --validation-size 50 --test-size 50",
+    "walk": "--max-length 9 --train-size 300 --validation-size 50 --test-size 50",  # ragged: shares differ in tokens
+}
+COMMON = "--cell rin --hidden-size 8 --steps 40 --batch-size 15 --eval-every 20"
+
+
+def torchrun(processes, words, cwd):
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        f"--nproc-per-node={processes}",
+    ]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command += ["--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", "-m", "autapse", *words]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, env=environment, check=False)
+
+
+@pytest.mark.parametrize("task", list(OPTIONS))
+def test_two_processes_train_the_model_of_one(tmp_path, task):
+    for processes, name in ((1, "one"), (2, "two")):
+        words = ["run", task, *OPTIONS[task].split(), *COMMON.split(), "--out", name]
+        done = torchrun(processes, words, tmp_path)
+        assert done.returncode == 0, done.stderr
+    one, two = final_tensors(tmp_path / "one"), final_tensors(tmp_path / "two")
+    fresh = [n for n in one if n.startswith("model.")]
+    for name in fresh:
+        torch.testing.assert_close(one[name], two[name], rtol=1e-4, atol=1e-6)
+    assert '"processes": 2' in (tmp_path / "two" / "summary.json").read_text()
+
+
+def test_a_mistake_under_torchrun_is_told_once(tmp_path):
+    done = torchrun(2, ["run", "adding", "--cell", "grru"], tmp_path)
+    assert done.returncode != 0
+    assert done.stderr.count("Did you mean 'gru'?") == 1

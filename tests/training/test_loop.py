@@ -1,0 +1,169 @@
+import dataclasses
+import json
+import os
+import signal
+import threading
+
+import numpy as np
+import pytest
+import torch
+from small import TASK, final_tensors, small_config, with_seed
+
+import autapse
+from autapse import checks
+from autapse.tasks import Walk
+from autapse.tasks.objectives import objective
+from autapse.training import Interrupted, RunConfig, Tensors, Trainer, evaluate, train
+from autapse.training.log import read_metrics
+
+
+def test_a_run_is_a_folder_with_its_records(tmp_path):
+    summary = train(small_config(), tmp_path / "run")
+    assert sorted(p.name for p in (tmp_path / "run").iterdir()) == [
+        "checkpoint-30.safetensors",
+        "config.json",
+        "metrics.jsonl",
+        "state.json",
+        "summary.json",
+    ]
+    assert json.loads((tmp_path / "run" / "summary.json").read_text()) == summary
+    records = read_metrics(tmp_path / "run" / "metrics.jsonl")
+    assert [r["step"] for r in records if "validation" in r] == [10, 20, 30]
+    assert [r["step"] for r in records if "loss" in r] == [10, 20, 30]
+
+
+def test_training_learns(tmp_path):
+    """A GRU sums two marked numbers of ten far better than the trivial predictor."""
+    config = small_config(dataclasses.replace(TASK, train_size=2000), steps=400, learning_rate=0.01, eval_every=50)
+    assert train(config, tmp_path / "run")["test"] < 0.05 < 1 / 6
+
+
+def test_the_first_step_is_adams_on_the_mean_loss(tmp_path):
+    """The loop against the same step written out with plain torch."""
+    config = small_config(steps=1, eval_every=1, clip_norm=None)
+    trainer = Trainer(config)
+    plain = {n: p.detach().clone().requires_grad_() for n, p in trainer.model.named_parameters()}
+    order = np.random.default_rng([0, 0, 7]).permutation(200)[:16]
+    data = TASK.split("train", 0)
+    x, y = torch.from_numpy(data.inputs[order]), torch.from_numpy(data.targets[order])
+    loss = torch.nn.functional.mse_loss(torch.func.functional_call(trainer.model, plain, (x,)), y)
+    optimizer = torch.optim.Adam(plain.values(), lr=1e-3)
+    loss.backward()
+    optimizer.step()
+    train(config, tmp_path / "run")
+    ours = final_tensors(tmp_path / "run")
+    for name, value in plain.items():
+        torch.testing.assert_close(ours[f"model.{name}"], value.detach(), rtol=1e-5, atol=1e-7)
+
+
+def test_same_seed_same_bits_other_seed_other_bits(tmp_path):
+    config = small_config(dropout=0.3)
+    for name, chosen in {"a": config, "b": config, "c": with_seed(config, 1)}.items():
+        train(chosen, tmp_path / name)
+    a, b, c = (final_tensors(tmp_path / name) for name in "abc")
+    assert all(torch.equal(a[n], b[n]) for n in a)
+    assert not torch.equal(a["model.head.weight"], c["model.head.weight"])
+
+
+def test_the_best_weights_are_kept_and_loaded(tmp_path):
+    """With a rate that ruins the model late, the best validation is not the last, and load() gives the best."""
+    config = small_config(steps=60, learning_rate=0.5, optimizer="sgd", clip_norm=None)
+    summary = train(config, tmp_path / "run")
+    records = [r for r in read_metrics(tmp_path / "run" / "metrics.jsonl") if "validation" in r]
+    scores = {r["step"]: r["validation"] for r in records}
+    assert summary["validation"] == min(scores.values())
+    assert summary["best_step"] == min(scores, key=scores.get)
+    model = autapse.load(tmp_path / "run")
+    data = Tensors.of(TASK.split("validation", 0), "cpu")
+    assert evaluate(model, data, objective(TASK)) == pytest.approx(summary["validation"], rel=1e-6)
+    assert not model.training
+
+
+def test_early_stopping_waits_for_its_patience(tmp_path):
+    config = small_config(steps=1000, learning_rate=1e-30, early_stop=3)  # nothing ever improves after the first
+    summary = train(config, tmp_path / "run")
+    assert summary["steps"] == 40
+
+
+def test_the_plateau_schedule_halves_when_validation_does_not_improve(tmp_path):
+    config = small_config(steps=60, learning_rate=1e-30, schedule="plateau", plateau_patience=1)
+    train(config, tmp_path / "run")
+    rates = {r["step"]: r["rate"] for r in read_metrics(tmp_path / "run" / "metrics.jsonl") if "rate" in r}
+    # Best at 10; waits at 20, halves at 30, waits at 40, halves at 50.
+    assert [rates[s] / 1e-30 for s in (10, 30, 40, 50, 60)] == pytest.approx([1, 1, 0.5, 0.5, 0.25])
+
+
+def test_stop_when_solved(tmp_path):
+    task = dataclasses.replace(TASK, train_size=2000)
+    config = small_config(task, steps=3000, learning_rate=0.01, eval_every=25, stop_when_solved=True)
+    summary = train(config, tmp_path / "run")
+    assert summary["solved_step"] == summary["steps"] < 3000
+    assert summary["validation"] < 0.01
+
+
+def test_tagging_with_lengths_trains_and_scores(tmp_path):
+    task = Walk(train_size=100, validation_size=20, test_size=30, max_length=9, bias=2.0)
+    summary = train(small_config(task, steps=20), tmp_path / "run")
+    test = task.split("test", 0)
+    model = autapse.load(tmp_path / "run")
+    wrong = total = 0
+    for x, y, n in zip(test.inputs, test.targets, test.lengths, strict=True):  # one at a time, nothing padded
+        said = model.predict(torch.from_numpy(x[None, :n]))[0].numpy()
+        wrong, total = wrong + int((said != y[:n]).sum()), total + int(n)
+    assert summary["test"] == pytest.approx(wrong / total)
+    assert summary["floor"] <= summary["test"]
+
+
+def test_interrupt_saves_and_resume_ends_with_the_same_bits(tmp_path):
+    config = small_config(steps=300, dropout=0.2)
+    train(config, tmp_path / "whole")
+    (tmp_path / "cut").mkdir()
+    trainer = Trainer(config).start(tmp_path / "cut")
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(Interrupted, match="autapse resume"):
+        trainer.train()
+    trainer.log.close()
+    step = json.loads((tmp_path / "cut" / "state.json").read_text())["step"]
+    assert 0 < step < 300
+    Trainer.resume(tmp_path / "cut").train()
+    whole, cut = final_tensors(tmp_path / "whole"), final_tensors(tmp_path / "cut")
+    assert whole.keys() == cut.keys()
+    assert all(torch.equal(whole[n], cut[n]) for n in whole)
+
+
+def test_a_run_is_never_overwritten(tmp_path):
+    (tmp_path / "run").mkdir()
+    with pytest.raises(checks.InputError, match="exists already and is not overwritten"):
+        train(small_config(), tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "message"),
+    [
+        ("steps", 0, "steps must be an integer of at least 1; got 0"),
+        ("batch_size", 1.5, "batch_size must be an integer"),
+        ("learning_rate", 0.0, "learning_rate must be a finite number above 0"),
+        ("learning_rate", float("nan"), "learning_rate must be a finite number above 0"),
+        ("clip_norm", -1.0, "clip_norm must be a finite number above 0"),
+        ("seed", -1, "seed must be an integer of at least 0"),
+    ],
+)
+def test_bad_settings(setting, value, message):
+    with pytest.raises(checks.InputError, match=message):
+        small_config(**{setting: value})
+
+
+def test_random_rescue_needs_a_norm():
+    with pytest.raises(checks.InputError, match="clip_norm must be set with rescue"):
+        small_config(rescue="random", clip_norm=None)
+
+
+def test_config_round_trip_and_strictness():
+    config = small_config(Walk(bias=0.25), cell="ernn:inner_steps=2")
+    content = json.loads(json.dumps(config.to_json()))
+    assert RunConfig.from_json(content) == config
+    content["training"]["stepz"] = 3
+    with pytest.raises(checks.InputError, match="setting must be one of .*got 'stepz'.* Did you mean 'steps'"):
+        RunConfig.from_json(content)
+    with pytest.raises(checks.InputError, match="damaged"):
+        RunConfig.from_json({"task": {"name": "adding"}})
