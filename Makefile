@@ -22,6 +22,8 @@ docs: $(READY)
 
 # The stamp is written last, so an interrupted set-up is done again.
 $(READY): pyproject.toml constraints.txt
+	@echo "Setting up .venv: a minute or two, the first time."
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "autapse needs Python 3.11 or newer: make PYTHON=python3.11")'
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	touch $@

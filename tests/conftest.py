@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 
 # Two workers on two cores: more threads than that only wait for each other, and small tensors gain nothing from them.
 torch.set_num_threads(1)
+os.environ["OMP_NUM_THREADS"] = "1"  # for the processes that tests start
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from autapse.lazy import lazy
 
 if TYPE_CHECKING:
-    from autapse import cells
+    from autapse import cells, models, tasks, training
     from autapse.cells import Cell
     from autapse.layers import (
         ERNN,
@@ -47,6 +47,9 @@ __all__ = [
     "cells",
     "from_torch",
     "load",
+    "models",
+    "tasks",
+    "training",
 ]
 
 __getattr__ = lazy(

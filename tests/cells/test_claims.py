@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 import torch
-from networks import D, H
-from tolerance import TOLERANCE, close
 from torch import Tensor
 
 import autapse
+from networks import D, H
+from tolerance import TOLERANCE, close
 
 EDGE = 1e-9  # relative distance from a threshold at which float64 tells its two sides apart
 ORTHOGONAL = {torch.float32: 1e-5, torch.float64: 1e-12}  # largest entry of RᵀR − I after training
@@ -43,10 +43,9 @@ def test_but_not_for_d_of_mixed_sign() -> None:
 
 
 def antisymmetric(n: int, step: float, diffusion: float, **options: Any) -> Any:
-    cell = autapse.cells.Antisymmetric(
+    return autapse.cells.Antisymmetric(
         D, n, bias=False, step=step, diffusion=diffusion, dtype=torch.float64, init_scale=2.0, **options
     )
-    return cell
 
 
 @pytest.mark.parametrize("n", [2, 5, 8])

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 import torch
-from networks import BASIC, VARIANTS, D, H, Network, every_layer, every_variant, raw
-from tolerance import close
 
 import autapse
+from networks import BASIC, VARIANTS, D, H, Network, every_layer, every_variant, raw
+from tolerance import close
 
 B = 3
 
@@ -24,7 +24,9 @@ def by_equation(network: Network, cell: Any, x: torch.Tensor, state: tuple[torch
 
 
 # forget_bias needs a bias, and says so: see test_cell_errors.py
-WITH_AND_WITHOUT_BIAS = [(n, bias) for n in VARIANTS for bias in (True, False) if bias or "forget_bias" not in n.options]
+WITH_AND_WITHOUT_BIAS = [
+    (n, bias) for n in VARIANTS for bias in (True, False) if bias or "forget_bias" not in n.options
+]
 
 
 @pytest.mark.parametrize(("network", "bias"), WITH_AND_WITHOUT_BIAS, ids=str)
@@ -133,5 +135,3 @@ def test_forms_are_those_of_the_design() -> None:
 def test_form_is_what_prepare_builds(network: Network) -> None:
     cell = network.cell()
     assert cell.prepare().name == cell.form()
-
-

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import scipy.stats
 import torch
-from networks import D, H, Network, every_layer, every_variant, raw
-from tolerance import close
 from torch import Tensor
 
 import autapse
+from networks import D, H, Network, every_layer, every_variant, raw
+from tolerance import close
 
 N = 200  # units, enough for the tests of distributions
 SIGNIFICANCE = 1e-4  # a Kolmogorov–Smirnov test below this fails; seeds are fixed, so it never does by chance

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 import torch
-from networks import D, H, Network, every_layer, every_variant, raw
-from tolerance import close
 from torch import Tensor
 from torch.autograd.functional import jacobian
 
 import autapse
+from networks import D, H, Network, every_layer, every_variant, raw
+from tolerance import close
 
 B = 3
 

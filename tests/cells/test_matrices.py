@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import scipy.linalg
 import torch
-from networks import givens_product, reflection_product, strictly_upper
-from tolerance import TOLERANCE, close
 from torch import Tensor
 
 from autapse.cells import matrices
+from networks import givens_product, reflection_product, strictly_upper
+from tolerance import TOLERANCE, close
 
 SIZES = [1, 2, 3, 5, 8]
 

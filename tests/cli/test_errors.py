@@ -5,9 +5,9 @@ import resource
 
 import numpy as np
 import pytest
-from small import autapse
 
 from autapse.cli.main import main
+from small import autapse
 
 SMALL = (
     "--length 8 --train-size 64 --validation-size 16 --test-size 16 --hidden-size 4 --steps 6 --eval-every 3".split()

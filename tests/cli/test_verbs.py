@@ -5,13 +5,13 @@ import sys
 import numpy as np
 import pytest
 import torch
-from small import autapse
 
 import autapse as package
 from autapse.cli.compare import split_cells
 from autapse.cli.main import VERBS, main
 from autapse.layers.names import LAYERS
 from autapse.tasks import TASKS, Adding
+from small import autapse
 
 SMALL = (
     "--length 8 --train-size 64 --validation-size 16 --test-size 16 --hidden-size 4 --steps 6 --eval-every 3".split()
@@ -59,8 +59,8 @@ def test_help_of_a_task_has_its_options(capsys, verb):
 def test_the_command_line_answers_without_torch():
     code = (
         "import sys; from autapse.cli.main import main\n"
-        "for words in (['--help'], ['tasks'], ['run', '--help'], ['run', 'addign'], ['run', 'adding', '--lenght', '3']):\n"
-        "    main(words)\n"
+        "for line in ('--help', 'tasks', 'run --help', 'run addign', 'run adding --lenght 3'):\n"
+        "    main(line.split())\n"
         "assert 'torch' not in sys.modules"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -85,6 +85,18 @@ def test_run_eval_predict(capsys, tmp_path, monkeypatch):
     np.savetxt("one.csv", data.inputs[0], delimiter=",")
     printed = said(capsys, "predict", "runs/adding-rin", "one.csv")
     assert json.loads(printed) == pytest.approx(np.load("y.npy")[0].tolist(), rel=1e-5)
+
+
+def test_tags_end_with_their_sequence(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    walk = "--max-length 6 --train-size 64 --validation-size 16 --test-size 16 --hidden-size 4 --steps 6 --eval-every 3"
+    said(capsys, "run", "walk", *walk.split())
+    np.savez("x.npz", inputs=np.zeros((2, 6, 8)), lengths=np.array([5, 2]))
+    lines = said(capsys, "predict", "runs/walk-gru", "x.npz").splitlines()
+    assert [len(json.loads(line)) for line in lines] == [5, 2]
+    np.savez("x.npz", inputs=np.zeros((2, 6, 8)), lengths=np.array([5.0, 2.7]))
+    assert main(("predict", "runs/walk-gru", "x.npz")) == 2
+    assert "lengths in x.npz must be integers; got 'float64'" in capsys.readouterr().err
 
 
 def test_default_folders_are_numbered(capsys, tmp_path, monkeypatch):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tolerance import close
 
 from autapse.forms import ACTIVATIONS, modrelu
+from tolerance import close
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)

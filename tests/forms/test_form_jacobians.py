@@ -1,4 +1,4 @@
-"""Forms beyond what the cells make of them: general coefficients, step against its equation, Jacobian against autograd."""
+"""Forms with more general coefficients than the cells give them: the steps by hand, the Jacobians by autograd."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 import torch
-from tolerance import close
 from torch import Tensor
 from torch.autograd.functional import jacobian
 
 from autapse.forms import Chain, Form, GatedRecurrent, Leaky, LongShortTerm, SharedGate, UpdateGate
+from tolerance import close
 
 H, B = 4, 3
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
+
 from networks import BASIC, D, H, Network, every_layer, every_variant, flat, raw, rows_of, unroll
 from tolerance import close
-from torch import Tensor
 
 T = 5
 
@@ -65,9 +66,7 @@ def check(network: Network, shape: Shape) -> None:
     plain_output, plain_h_n = layer(given, h0, lengths=shape.lengths)  # torch's ops where there are some
     plain_output = time_first(plain_output, shape)
 
-    expected = [
-        unroll(network, layer, x[:n, b], rows_of(network, h0, b, per_layer)) for b, n in enumerate(lengths)
-    ]
+    expected = [unroll(network, layer, x[:n, b], rows_of(network, h0, b, per_layer)) for b, n in enumerate(lengths)]
     last = shape.hidden_size[-1] if per_layer else shape.hidden_size
     assert output.shape == (T, shape.batch, directions * network.state_sizes(last)[0])
     assert output.shape[-1] == layer.output_size
@@ -109,7 +108,10 @@ def check_states(network: Network, shape: Shape, states: Any, traces: list[Any],
 def assemble(network: Network, expected: Any, shape: torch.Size, h_n: Any, per_layer: bool) -> list[Tensor]:
     """What the loops give, as [T, B, H] and h_n, so that both sides can have the same loss."""
     output = torch.stack(
-        [torch.stack([*rows, *[torch.zeros(shape[2], dtype=torch.float64)] * (T - len(rows))]) for rows, _, _ in expected],
+        [
+            torch.stack([*rows, *[torch.zeros(shape[2], dtype=torch.float64)] * (T - len(rows))])
+            for rows, _, _ in expected
+        ],
         dim=1,
     )
     count = len(network.state_sizes())

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import torch
-from networks import D, H, VARIANTS, Network, every_layer
-from tolerance import close
 from torch import Tensor, nn
 
 import autapse
+from networks import VARIANTS, D, H, Network, every_layer
+from tolerance import close
 
 # torch hides this one from users while it looks at an intermediate result; as an error it would stop the compiler
 pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf Tensor")

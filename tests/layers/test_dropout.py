@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from networks import D, H, Network, every_layer, flat
-from tolerance import close
 from torch import Tensor
 
 import autapse
+from networks import D, H, Network, every_layer, flat
+from tolerance import close
 
 T, B = 4, 3
 

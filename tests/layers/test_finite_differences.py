@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 import torch
-from networks import Network, every_layer, every_variant, flat
 from torch import Tensor
 from torch.func import functional_call
+
+from networks import Network, every_layer, every_variant, flat
 
 T, D, H = 3, 2, 3
 
@@ -22,7 +23,9 @@ def sized(network: Network) -> Network:
     return Network(network.name, network.options | {"tau": tau[:H]}, network.equation)
 
 
-def as_function(network: Network, layer: Any, lengths: list[int], **keywords: Any) -> tuple[Callable[..., Any], list[Tensor]]:
+def as_function(
+    network: Network, layer: Any, lengths: list[int], **keywords: Any
+) -> tuple[Callable[..., Any], list[Tensor]]:
     """The layer as a function of its input, initial states and parameters."""
     batch, directions = len(lengths), 2 if layer.bidirectional else 1
     x = torch.randn(T, batch, D, dtype=torch.float64, requires_grad=True)

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 import torch
-from networks import D, H
-from tolerance import TOLERANCE, close
 from torch.nn.utils.rnn import pack_padded_sequence
 
 import autapse
+from networks import D, H
+from tolerance import TOLERANCE, close
 
 MODULES: list[tuple[type, dict[str, Any]]] = [
     (torch.nn.RNN, {}),
@@ -84,7 +84,9 @@ def test_dropout_on_one_layer_does_not_warn_again() -> None:
     assert autapse.from_torch(theirs).dropout == 0.5  # warnings are errors in these tests
 
 
-@pytest.mark.parametrize("module", [torch.nn.Linear(2, 2), torch.nn.GRUCell(2, 2), None], ids=["Linear", "Cell", "None"])
+@pytest.mark.parametrize(
+    "module", [torch.nn.Linear(2, 2), torch.nn.GRUCell(2, 2), None], ids=["Linear", "Cell", "None"]
+)
 def test_other_modules_are_an_error(module: Any) -> None:
     message = f"module must be a torch.nn.RNN, GRU or LSTM; got '{type(module).__name__}'."
     with pytest.raises(TypeError, match=re.escape(message)):

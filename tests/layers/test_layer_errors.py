@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 import torch
-from networks import D, H, Network, every_layer
 from torch.nn.utils.rnn import pack_padded_sequence
 
 import autapse
 from autapse.checks import InputError, KindError, ShapeError
+from networks import D, H, Network, every_layer
 
 T, B = 5, 3
 
@@ -148,7 +148,9 @@ def test_wrong_shape_of_h0(network: Network) -> None:
     for i, wrong in enumerate(sizes):
         h0 = [torch.zeros(4, B, size, dtype=torch.float64) for size in sizes]
         h0[i] = torch.zeros(2, B, wrong, dtype=torch.float64)
-        message = f"h0 must have shape (num_layers·directions, B, H) = (4, {B}, {wrong}); got (2, {B}, {wrong}). Pass h0=None"
+        message = (
+            f"h0 must have shape (num_layers·directions, B, H) = (4, {B}, {wrong}); got (2, {B}, {wrong}). Pass h0=None"
+        )
         with fails(ShapeError, message):
             layer(x, h0[0] if len(h0) == 1 else tuple(h0))
 

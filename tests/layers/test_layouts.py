@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
-from networks import D, H, Network, every_layer, every_variant, flat, raw
-from tolerance import close
 from torch import Tensor
 
 import autapse
+from networks import D, H, Network, every_layer, every_variant, flat, raw
+from tolerance import close
 
 T, B = 4, 3
 
@@ -149,6 +150,13 @@ def test_one_size_in_a_list_is_still_a_list(network: Network) -> None:
 def test_num_layers_may_repeat_what_the_list_says(network: Network) -> None:
     assert network.layer(D, [5, 3], num_layers=2).num_layers == 2
     assert network.layer(D, (5, 3)).num_layers == 2
+
+
+def test_sizes_may_be_numpys() -> None:
+    layer = autapse.GRU(np.int64(D), np.int64(H), np.int64(2))
+    assert repr(layer) == repr(autapse.GRU(D, H, 2))
+    assert layer(torch.zeros(T, B, D))[0].shape == (T, B, H)
+    assert autapse.RIN(D, list(np.array([5, 3]))).hidden_size == [5, 3]
 
 
 @every_layer

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from networks import D, H, Network, every_layer, every_variant, flat
-from tolerance import close
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 import autapse
+from networks import D, H, Network, every_layer, every_variant, flat
+from tolerance import close
 
 T = 5
 LENGTHS = [3, 5, 0, 1, 5]
@@ -137,7 +137,9 @@ def test_it_costs_the_valid_steps_only(network: Network, monkeypatch: pytest.Mon
     driven, stepped = [], []
     drive, step = network.cell_class.drive, network.cell_class.step
     monkeypatch.setattr(network.cell_class, "drive", lambda self, x: driven.append(len(x)) or drive(self, x))
-    monkeypatch.setattr(network.cell_class, "step", lambda self, u, *rest: stepped.append(len(u)) or step(self, u, *rest))
+    monkeypatch.setattr(
+        network.cell_class, "step", lambda self, u, *rest: stepped.append(len(u)) or step(self, u, *rest)
+    )
     layer(x, lengths=LENGTHS, return_states=True)
     assert driven == [sum(LENGTHS)]
     assert stepped == [sum(n > t for n in LENGTHS) for t in range(T)]
@@ -154,5 +156,3 @@ def test_sequences_of_one_length_among_empty_ones() -> None:
         close(output[:4, ::2], expected)
         close(h_n[:, ::2], expected_n)
         close(h_n[:, 1], h0[:, 1])
-
-

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 import torch
-from networks import D, H, VARIANTS, Network, every_layer, every_variant, flat
-from tolerance import close
 from torch.nn.utils import parametrize
 
 import autapse
+from networks import VARIANTS, D, H, Network, every_layer, every_variant, flat
+from tolerance import close
 
 T, B = 4, 3
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 import torch
-from networks import D, H, VARIANTS, Network, every_variant, rows_of, unroll
-from tolerance import close
 
 import autapse
+from networks import VARIANTS, D, H, Network, every_variant, rows_of, unroll
+from tolerance import close
 
 T, B = 7, 3
 PER_STEP = [n for n in VARIANTS if n.options.get("eta") == "per_step"]
@@ -101,5 +101,3 @@ def test_any_length_works(lengths: tuple[int, ...]) -> None:
     layer = ernn(5)
     for steps in lengths:
         assert layer(torch.randn(steps, 1, D, dtype=torch.float64))[0].shape == (steps, 1, H)
-
-

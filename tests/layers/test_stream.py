@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 import torch
-from networks import D, H, Network, every_layer, every_variant, flat
-from tolerance import close
 from torch import Tensor
 
 import autapse
+from networks import D, H, Network, every_layer, every_variant, flat
+from tolerance import close
 
 T, B = 5, 3
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 import torch
-from networks import D, H, flat
-from tolerance import close
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 import autapse
+from networks import D, H, flat
+from tolerance import close
 
 T, B = 6, 5
 KINDS: list[tuple[str, dict[str, Any]]] = [
@@ -208,7 +208,9 @@ def test_bad_unbatched_states_fail_as_torchs_do(name: str) -> None:
     theirs, layer = getattr(torch.nn, name)(D, H), getattr(autapse, name)(D, H)
     for h0 in (torch.zeros(1, 1, H), torch.zeros(H), torch.zeros(2, H)):
         given = (h0, h0) if name == "LSTM" else h0
-        fails_alike(lambda given=given: theirs(torch.zeros(4, D), given), lambda given=given: layer(torch.zeros(4, D), given))
+        fails_alike(
+            lambda given=given: theirs(torch.zeros(4, D), given), lambda given=given: layer(torch.zeros(4, D), given)
+        )
 
 
 def fails_alike(theirs: Any, ours: Any) -> None:
@@ -253,5 +255,3 @@ def test_a_model_that_swaps_the_class_trains_alike(name: str, options: dict[str,
             losses[-1].append(loss.item())
     assert losses[1] == pytest.approx(losses[0], rel=1e-9)
     assert losses[0][0] != losses[0][-1]
-
-

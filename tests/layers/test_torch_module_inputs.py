@@ -8,25 +8,21 @@ from typing import Any
 
 import pytest
 import torch
-from networks import flat
-from tolerance import TOLERANCE, close
 from torch import Tensor
 from torch.testing._internal.common_modules import ModuleErrorEnum, module_db
 
 import autapse
+from networks import flat
+from tolerance import TOLERANCE, close
 
-INFOS = {
-    info.module_cls: info for info in module_db if info.module_cls in (torch.nn.RNN, torch.nn.GRU, torch.nn.LSTM)
-}
+INFOS = {info.module_cls: info for info in module_db if info.module_cls in (torch.nn.RNN, torch.nn.GRU, torch.nn.LSTM)}
 every_module = pytest.mark.parametrize("module_class", INFOS, ids=lambda c: c.__name__)
 every_dtype = pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 
 
 def inputs(module_class: type, dtype: torch.dtype, training: bool, **keywords: Any) -> list[Any]:
     info = INFOS[module_class]
-    return info.module_inputs_func(
-        info, device="cpu", dtype=dtype, requires_grad=True, training=training, **keywords
-    )
+    return info.module_inputs_func(info, device="cpu", dtype=dtype, requires_grad=True, training=training, **keywords)
 
 
 def ours(module_class: type) -> Any:
@@ -123,9 +119,7 @@ def test_packed_cases(module_class: type, dtype: torch.dtype) -> None:
 def errors() -> Iterator[Any]:
     for module_class, info in INFOS.items():
         for dtype in TOLERANCE:
-            cases = info.module_error_inputs_func(
-                info, device="cpu", dtype=dtype, requires_grad=False, training=True
-            )
+            cases = info.module_error_inputs_func(info, device="cpu", dtype=dtype, requires_grad=False, training=True)
             for number, case in enumerate(cases):
                 yield pytest.param(module_class, case, id=f"{module_class.__name__}-{dtype}-{number}")
 

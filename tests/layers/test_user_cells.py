@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 import torch
-from networks import D, H
-from tolerance import close
 from torch import Tensor, nn
 from torch.autograd.functional import jacobian
 
 import autapse
 from autapse.checks import InputError, ShapeError
+from networks import D, H
+from tolerance import close
 
 T, B = 5, 4
 LENGTHS = [3, 5, 0, 1]
@@ -26,7 +26,10 @@ class CoRNN(autapse.Cell):
     def __init__(self, input_size: int, hidden_size: int, dt: float = 0.1, gamma: float = 1.0, epsilon: float = 0.5):
         super().__init__(input_size, hidden_size)
         self.dt, self.gamma, self.epsilon = dt, gamma, epsilon
-        self.input, self.hidden = nn.Linear(input_size, hidden_size), nn.Linear(2 * hidden_size, hidden_size, bias=False)
+        self.input, self.hidden = (
+            nn.Linear(input_size, hidden_size),
+            nn.Linear(2 * hidden_size, hidden_size, bias=False),
+        )
 
     @property
     def state_sizes(self) -> tuple[int, ...]:
@@ -135,7 +138,9 @@ def test_cornn_as_a_module() -> None:
     layer = cornn(num_layers=2, bidirectional=True)
     x = torch.randn(T, B, D, dtype=torch.float64)
     close(copy.deepcopy(layer)(x), layer(x))
-    assert repr(layer) == f"Recurrent(CoRNN, {D}, {H}, num_layers=2, bidirectional=True, dt=0.3, gamma=1.7, epsilon=0.9)"
+    assert (
+        repr(layer) == f"Recurrent(CoRNN, {D}, {H}, num_layers=2, bidirectional=True, dt=0.3, gamma=1.7, epsilon=0.9)"
+    )
     assert "cells.l1_reverse.hidden.weight" in layer.state_dict()
     before = layer.cells["l0"].hidden.weight.detach().clone()
     layer.reset_parameters()
@@ -255,7 +260,7 @@ def test_a_step_that_returns_something_else_says_so(cell: type[autapse.Cell], go
 
 @pytest.mark.parametrize("cell", [CoRNN(D, H), "RIN", None, nn.Linear], ids=["instance", "str", "None", "Module"])
 def test_only_cell_classes(cell: Any) -> None:
-    with pytest.raises(InputError, match="(?s)cell must be a subclass of autapse.Cell; got .*Pass the class itself"):
+    with pytest.raises(InputError, match=r"(?s)cell must be a subclass of autapse.Cell; got .*Pass the class itself"):
         autapse.Recurrent(cell, D, H)
 
 

@@ -2,12 +2,12 @@ import json
 
 import pytest
 import torch
-from small import TASK, final_tensors, small_config
 
 import autapse
 from autapse import checks
 from autapse.training import Trainer, train
 from autapse.training.checkpoint import load_optimizer
+from small import TASK, final_tensors, small_config
 
 
 @pytest.fixture
@@ -88,5 +88,5 @@ def test_state_names_the_checkpoint_it_belongs_to(run):
     assert state["checkpoint"] == "checkpoint-30.safetensors"
     assert state["finished"]
     (run / state["checkpoint"]).unlink()
-    with pytest.raises(checks.InputError, match="checkpoint-30.safetensors is missing"):
+    with pytest.raises(checks.InputError, match=r"checkpoint-30\.safetensors is missing"):
         autapse.load(run)

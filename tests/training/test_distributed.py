@@ -6,6 +6,7 @@ import sys
 
 import pytest
 import torch
+
 from small import final_tensors
 
 OPTIONS = {
@@ -38,6 +39,20 @@ def test_two_processes_train_the_model_of_one(tmp_path, task):
     for name in fresh:
         torch.testing.assert_close(one[name], two[name], rtol=1e-4, atol=1e-6)
     assert '"processes": 2' in (tmp_path / "two" / "summary.json").read_text()
+
+
+def test_each_line_is_said_once_and_resume_joins_too(tmp_path):
+    words = ["run", "adding", *OPTIONS["adding"].split(), *COMMON.split(), "--out", "two"]
+    assert torchrun(2, words, tmp_path).stdout.count("run: two") == 1
+    done = torchrun(2, ["resume", "two"], tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("is finished, at step 40") == 1
+
+
+def test_comparing_is_for_one_process(tmp_path):
+    done = torchrun(2, ["compare", "adding", "--cells", "rin"], tmp_path)
+    assert done.returncode != 0
+    assert done.stderr.count("is for one process") == 1
 
 
 def test_a_mistake_under_torchrun_is_told_once(tmp_path):

@@ -7,14 +7,14 @@ import threading
 import numpy as np
 import pytest
 import torch
-from small import TASK, final_tensors, small_config, with_seed
 
 import autapse
 from autapse import checks
-from autapse.tasks import Walk
+from autapse.tasks import Walk, WalkVariance
 from autapse.tasks.objectives import objective
-from autapse.training import Interrupted, RunConfig, Tensors, Trainer, evaluate, train
+from autapse.training import Interrupted, ModelConfig, RunConfig, Tensors, Trainer, evaluate, train
 from autapse.training.log import read_metrics
+from small import TASK, final_tensors, small_config, with_seed
 
 
 def test_a_run_is_a_folder_with_its_records(tmp_path):
@@ -40,7 +40,7 @@ def test_training_learns(tmp_path):
 
 def test_the_first_step_is_adams_on_the_mean_loss(tmp_path):
     """The loop against the same step written out with plain torch."""
-    config = small_config(steps=1, eval_every=1, clip_norm=None)
+    config = small_config(steps=1, eval_every=1, clip_norm=None, learning_rate=1e-3)
     trainer = Trainer(config)
     plain = {n: p.detach().clone().requires_grad_() for n, p in trainer.model.named_parameters()}
     order = np.random.default_rng([0, 0, 7]).permutation(200)[:16]
@@ -120,7 +120,7 @@ def test_interrupt_saves_and_resume_ends_with_the_same_bits(tmp_path):
     (tmp_path / "cut").mkdir()
     trainer = Trainer(config).start(tmp_path / "cut")
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
-    with pytest.raises(Interrupted, match="autapse resume"):
+    with pytest.raises(Interrupted, match=r"saved at step \d+\. Go on with: autapse resume"):
         trainer.train()
     trainer.log.close()
     step = json.loads((tmp_path / "cut" / "state.json").read_text())["step"]
@@ -153,17 +153,49 @@ def test_bad_settings(setting, value, message):
         small_config(**{setting: value})
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"schedule": "cosin"}, "schedule must be one of .*; got 'cosin'. Did you mean 'cosine'"),
+        ({"optimizer": "adm"}, "optimizer must be one of .*; got 'adm'. Did you mean 'adam'"),
+        ({"rescue": "foo"}, "rescue must be one of skip, random; got 'foo'"),
+        ({"stop_when_solved": "no"}, "stop_when_solved must be True or False; got 'no'"),
+    ],
+)
+def test_words_and_switches_are_checked(settings, message):
+    with pytest.raises(checks.InputError, match=message):
+        small_config(**settings)
+
+
+def test_a_lone_size_and_a_list_of_sizes_are_welcome():
+    assert ModelConfig(hidden_size=7).hidden_size == (7,)
+    assert ModelConfig(hidden_size=[7, 8]).hidden_size == (7, 8)
+    with pytest.raises(checks.InputError, match="bidirectional must be True or False"):
+        ModelConfig(bidirectional="no")
+
+
+def test_a_changed_config_is_not_resumed(tmp_path):
+    train(small_config(), tmp_path / "run")
+    path = tmp_path / "run" / "config.json"
+    path.write_text(path.read_text().replace('"batch_size": 16', '"batch_size": 17'))
+    with pytest.raises(
+        checks.InputError, match=r"config\.json was changed since checkpoint-30\.safetensors was written"
+    ):
+        Trainer.resume(tmp_path / "run")
+
+
 def test_random_rescue_needs_a_norm():
     with pytest.raises(checks.InputError, match="clip_norm must be set with rescue"):
         small_config(rescue="random", clip_norm=None)
 
 
 def test_config_round_trip_and_strictness():
-    config = small_config(Walk(bias=0.25), cell="ernn:inner_steps=2")
-    content = json.loads(json.dumps(config.to_json()))
-    assert RunConfig.from_json(content) == config
+    for task in (Walk(bias=0.25), WalkVariance(variances=(0.5, 2.0))):
+        config = small_config(task, cell="ernn:inner_steps=2")
+        content = json.loads(json.dumps(config.to_json()))
+        assert RunConfig.from_json(content) == config
     content["training"]["stepz"] = 3
-    with pytest.raises(checks.InputError, match="setting must be one of .*got 'stepz'.* Did you mean 'steps'"):
+    with pytest.raises(checks.InputError, match=r"setting must be one of .*got 'stepz'.* Did you mean 'steps'"):
         RunConfig.from_json(content)
     with pytest.raises(checks.InputError, match="damaged"):
         RunConfig.from_json({"task": {"name": "adding"}})

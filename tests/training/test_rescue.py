@@ -4,12 +4,12 @@ from typing import ClassVar
 import numpy as np
 import pytest
 import torch
-from small import TASK, final_tensors, small_config
 
 from autapse.tasks import Adding, Data
 from autapse.training import Diverged, train
 from autapse.training.log import read_metrics
 from autapse.training.rescue import clip, finite, random_step
+from small import TASK, final_tensors, small_config
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,7 @@ import time
 
 import pytest
 import torch
+
 from small import autapse, final_tensors
 
 OPTIONS = (

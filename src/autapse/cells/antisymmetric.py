@@ -20,8 +20,8 @@ class Antisymmetric(FormCell):
     AntisymmetricRNN paper, equation 12; W is strictly upper triangular, n(n−1)/2 free parameters. With `gated`,
     equation 13: h' = h + ε·z ∘ tanh(M·h + V_h·x + b_h), z = σ(M·h + V_z·x + b_z), both with the same M = W − Wᵀ − γI.
     `structured=False` is the paper's ablation, M = W − γI with a full W. V ~ N(0, 1/m), W ~ N(0, init_scale²/n) as
-    variances, b = 0 (appendix C). `step` is ε and `diffusion` γ; at h = 0 the step is stable if γ ≥ ε(γ² + μ²)/2 for
-    each eigenvalue ±iμ of W − Wᵀ, which the defaults need not meet.
+    variances, b = 0 (appendix C). `step` is ε and `diffusion` γ; at h = 0 without input or bias the step is stable if
+    γ ≥ ε(γ² + μ²)/2 for each eigenvalue ±iμ of W − Wᵀ, which the defaults need not meet.
     """
 
     renamed: ClassVar[dict[str, str]] = {"step": "step_size"}

@@ -48,8 +48,9 @@ class FastGRNN(FormCell):
     """a = W·x + U·h; z = σ(a + b_z), c = tanh(a + b_h); h' = (ζ(1 − z) + ν) ∘ c + z ∘ h
 
     The ERNN paper's baseline (Kusupati et al. 2018); ζ and ν through a sigmoid, starting at σ(1) and σ(−4). With
-    `input_rank` or `hidden_rank`, W = W₁W₂ᵀ or U = U₁U₂ᵀ. Without them it is the "FastGRNN-LSQ" of the paper's tables.
-    W and U uniform in ±1/√n, the factors normal with the same variance of their product; b = 0.
+    `input_rank` or `hidden_rank`, W = W₁W₂ᵀ or U = U₁U₂ᵀ. Without them it is the "FastGRNN-LSQ" of the paper's
+    tables. W and U uniform in ±1/√n, or their factors normal so that the product's entries have the same variance
+    1/(3n); b = 0.
     """
 
     form_class = SharedGate

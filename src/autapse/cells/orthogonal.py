@@ -21,8 +21,8 @@ class OrthogonalRNN(FormCell):
 
     R = exp(A) (`parametrization="exp"`) or (I − A)⁻¹(I + A) ("cayley") of a skew A with n(n−1)/2 parameters, or a
     product of `capacity` layers of 2×2 rotations on alternating neighbour pairs ("rotations"), the real form of the
-    ERNN paper's baseline EURNN (Jing et al. 2017; `capacity` defaults to hidden_size, which reaches all rotations of
-    the plane pairs). With another `nonlinearity`, h' = act(W·x + R·h + b). R starts as a block diagonal of random
+    ERNN paper's baseline EURNN (Jing et al. 2017; `capacity` defaults to hidden_size, n(n−1)/2
+    angles in all). With another `nonlinearity`, h' = act(W·x + R·h + b). R starts as a block diagonal of random
     rotations (exp, cayley: by up to π/2), or with random angles (rotations); W uniform in ±1/√n; b = 0.
     """
 
@@ -46,7 +46,7 @@ class OrthogonalRNN(FormCell):
         self.nonlinearity = checks.one_of("nonlinearity", nonlinearity, ("modrelu", *ACTIVATIONS))
         self.weight_ih = self._parameter(hidden_size, input_size)
         if parametrization == "rotations":
-            self.weight_hh = self._parameter(self.capacity or hidden_size, hidden_size // 2)
+            self.weight_hh = self._parameter(int(self._has_angle().sum()))
         else:
             self.weight_hh = self._parameter(hidden_size * (hidden_size - 1) // 2)
         self.bias_h = self._bias(hidden_size)
@@ -66,10 +66,18 @@ class OrthogonalRNN(FormCell):
         # The Cayley map of [[0, s], [−s, 0]] turns by 2·atan(s), the exponential by s.
         self.weight_hh[in_block] = torch.tan(angle / 2) if self.parametrization == "cayley" else angle
 
+    def _has_angle(self) -> Tensor:
+        """Which of [layers, n // 2] places have a pair to turn: every second layer of an even n is one pair short."""
+        layers, pairs = torch.arange(self.capacity or self.hidden_size), torch.arange(self.hidden_size // 2)
+        return pairs < (self.hidden_size - layers[:, None] % 2) // 2
+
     def matrix(self) -> Tensor:
         """R, [H, H], orthogonal."""
         if self.parametrization == "rotations":
-            return rotations(self.weight_hh, self.hidden_size)
+            places = self._has_angle().to(self.weight_hh.device).nonzero(as_tuple=True)
+            shape = (self.capacity or self.hidden_size, self.hidden_size // 2)
+            angles = self.weight_hh.new_zeros(shape).index_put(places, self.weight_hh)
+            return rotations(angles, self.hidden_size)
         A = skew(self.weight_hh, self.hidden_size)
         return exponential(A) if self.parametrization == "exp" else cayley(A)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from autapse.cli.listing import print_listing
 from autapse.cli.parse import parse
 
 
@@ -14,17 +15,12 @@ class Cells:
 
 def main(words: list[str]) -> None:
     parse(Cells, "cells", words)
-    from rich.console import Console
-
     from autapse.cells.base import cell_options
     from autapse.layers.names import LAYERS
 
-    console = Console(highlight=False)
-    width = max(map(len, LAYERS))
+    rows = []
     for name, layer in LAYERS.items():
+        options = ", ".join(f"{option}={p.default}" for option, p in cell_options(layer.cell_type).items())
         equation = (layer.cell_type.__doc__ or "").splitlines()[0]
-        console.print(f"[bold]{name:<{width}}[/]  {equation}", soft_wrap=True)
-        options = [f"{option}={p.default}" for option, p in cell_options(layer.cell_type).items()]
-        if options:
-            console.print(f"{'':<{width}}  options: {', '.join(options)}", style="dim", soft_wrap=True, markup=False)
-    console.print("\nUse: autapse run adding --cell ernn:inner_steps=2:alignment=exact", markup=False)
+        rows.append((name, equation, f"options: {options}" if options else ""))
+    print_listing(rows, "Use: autapse run adding --cell ernn:inner_steps=2:alignment=exact")

@@ -2,59 +2,62 @@
 
 from __future__ import annotations
 
+import os
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Any, TypeVar
 
-import tyro
 from tyro.conf import OmitArgPrefixes
 
 from autapse import checks, files
-from autapse.cli.parse import parse, positional, wants_help
-from autapse.cli.run import make_folder, task_help, train_shown
-from autapse.tasks import Task, task_class
-from autapse.training.config import ModelConfig, RunConfig, TrainingConfig
+from autapse.cli.parse import wants_help
+from autapse.cli.run import Train, make_folder, parse_task, task_help, train_shown
+from autapse.tasks import Task
+from autapse.training.config import ModelConfig, RunConfig, StackConfig
 
 T = TypeVar("T", bound=Task)
 
 
 @dataclass(kw_only=True)
-class Compare(Generic[T]):
+class Compare(Train[T]):
     """Train several networks on a task with the same settings and data; end in one table and one figure."""
 
     cells: str = "rin,antisymmetric,ernn,gru,lstm"
     """Networks with commas between them, options as in ernn:inner_steps=2."""
-    task: OmitArgPrefixes[T]
-    model: OmitArgPrefixes[ModelConfig] = field(default_factory=ModelConfig)
-    training: OmitArgPrefixes[TrainingConfig] = field(default_factory=TrainingConfig)
-    out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
-    """Folder of the comparison, which must not exist; by default runs/compare-TASK, numbered."""
+    stack: OmitArgPrefixes[StackConfig] = field(default_factory=StackConfig)
 
 
 def main(words: list[str]) -> int:
     if wants_help(words):
         return task_help("compare", "Train several networks on a task; one table, one figure.")
-    name, rest = positional(words, "a task", "compare", "autapse compare adding --cells rin,gru")
-    args: Any = parse(Compare[task_class(name)], f"compare {name}", rest)  # type: ignore[arg-type,misc]
-    config = RunConfig(task=args.task, model=args.model, training=args.training)
-    cells = split_cells(args.cells)
+    args = parse_task(Compare, "compare", words)
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise checks.InputError(
+            "`autapse compare` is for one process. Under torchrun use `autapse run` for each network."
+        )
+    runs = {
+        cell: RunConfig(task=args.task, model=ModelConfig(cell=cell, **vars(args.stack)), training=args.training)
+        for cell in split_cells(args.cells)
+    }
+    config = next(iter(runs.values()))
 
     from rich.console import Console
 
     from autapse.training.checkpoint import build_model
     from autapse.training.loop import load_splits
 
-    runs = {cell: replace(config, model=replace(config.model, cell=cell)) for cell in cells}
     for run in runs.values():
         build_model(run)  # a mistake in the last network must not show after the first has trained
     data = load_splits(config)
     console = Console()
-    folder = make_folder(args.out, Path("runs") / f"compare-{name}")
-    places = {cell: folder / safe_name(cell) for cell in cells}
+    folder = make_folder(args.out, Path("runs") / f"compare-{args.task.name}")
+    places = {cell: folder / safe_name(cell) for cell in runs}
     summaries = [train_shown(run, console, partial(files.new_folder, places[cell]), data) for cell, run in runs.items()]
-    files.write_json(folder / "comparison.json", {"config": config.to_json(), "results": summaries})
+    settings = config.to_json()
+    del settings["model"]["cell"]  # the one thing that differs
+    files.write_json(folder / "comparison.json", {"config": settings, "results": summaries})
     console.print()
     console.print(table(summaries, config))
     console.print(f"\nruns and comparison.json: {folder}", highlight=False, soft_wrap=True)
@@ -84,7 +87,7 @@ def table(summaries: list[dict[str, Any]], config: RunConfig) -> Any:
 
     task, first = config.task, summaries[0]
     words = f"{task.name}: test {task.metric}; trivial ({task.baseline_text}) {first['baseline']:.3f}"
-    words += f"; best possible {first['floor']:.3f}" if first["floor"] else ""
+    words += "" if first["floor"] is None else f"; best possible {first['floor']:.3g}"
     shown = Table(title=words, title_justify="left")
     shown.add_column("cell")
     solved = "steps to solve" + ("" if task.solved is None else f" (< {task.solved:g})")

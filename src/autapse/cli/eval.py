@@ -9,6 +9,7 @@ from typing import Annotated
 import tyro
 
 from autapse.cli.parse import parse
+from autapse.tasks import Split
 
 
 @dataclass
@@ -17,23 +18,20 @@ class Eval:
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """Folder of a run, or a checkpoint file."""
-    split: tyro.conf.EnumChoicesFromValues[str] = "test"
-    """train, validation or test."""
+    split: Split = "test"
+    """Which part of the data."""
 
 
 def main(words: list[str]) -> None:
     args = parse(Eval, "eval", words)
-    from autapse import checks
-    from autapse.tasks import SPLITS
     from autapse.tasks.objectives import objective
     from autapse.training import Tensors, evaluate, load_run
 
-    checks.one_of("split", args.split, SPLITS)
     model, config = load_run(args.run)
-    data = config.task.split(args.split, config.training.seed)  # type: ignore[arg-type]
+    data = config.task.split(args.split, config.training.seed)
     score = evaluate(model, Tensors.of(data, "cpu"), objective(config.task))
     floor = config.task.floor(data)
     print(f"{args.split} {config.task.metric}: {score:.6g}")
     print(f"trivial ({config.task.baseline_text}): {config.task.baseline(data):.6g}")
-    if floor:
+    if floor is not None:
         print(f"best possible: {floor:.6g}")

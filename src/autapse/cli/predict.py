@@ -39,6 +39,7 @@ def main(words: list[str]) -> None:
     inputs, lengths = read_sequences(args.file)
     import torch
 
+    from autapse.models import Tagger
     from autapse.training import load
 
     model = load(args.run)
@@ -48,8 +49,9 @@ def main(words: list[str]) -> None:
     ends = None if lengths is None else torch.from_numpy(lengths)
     predictions = model.predict(torch.from_numpy(inputs), ends).numpy()
     if args.out is None:
-        for row in predictions.tolist():
-            print(row)
+        tags = lengths is not None and isinstance(model, Tagger)
+        for n, row in enumerate(predictions.tolist()):
+            print(row[: lengths[n]] if tags and lengths is not None else row)
     else:
         files.write_bytes(args.out, WRITERS[args.out.suffix](predictions))
         print(f"{len(predictions)} predictions: {args.out}")
@@ -66,7 +68,7 @@ def read_sequences(path: Path) -> tuple[np.ndarray, np.ndarray | None]:
         elif path.suffix == ".npz":
             with np.load(path, allow_pickle=False) as archive:
                 inputs = archive["inputs"]
-                lengths = archive["lengths"].astype(np.int64) if "lengths" in archive else None
+                lengths = archive.get("lengths")
         elif path.suffix == ".csv":
             inputs = np.loadtxt(path, delimiter=",", ndmin=2)
         else:
@@ -79,10 +81,14 @@ def read_sequences(path: Path) -> tuple[np.ndarray, np.ndarray | None]:
         raise checks.InputError(f"{path} cannot be read: {error}") from None
     if not np.issubdtype(inputs.dtype, np.number) or np.iscomplexobj(inputs):
         checks.fail(str(path), "hold real numbers", str(inputs.dtype))
+    if lengths is not None and not np.issubdtype(lengths.dtype, np.integer):
+        checks.fail(f"lengths in {path}", "be integers", str(lengths.dtype))
     if inputs.ndim not in (2, 3):
         rule = "hold sequences of shape (B, T, D) or (T, D)"
         checks.fail(str(path), rule, inputs.shape, kind=checks.ShapeError)
-    return np.ascontiguousarray(inputs if inputs.ndim == 3 else inputs[None], dtype=np.float32), lengths
+    return np.ascontiguousarray(inputs if inputs.ndim == 3 else inputs[None], dtype=np.float32), (
+        None if lengths is None else lengths.astype(np.int64)
+    )
 
 
 def _npy(predictions: Any) -> bytes:

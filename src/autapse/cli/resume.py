@@ -9,6 +9,7 @@ from typing import Annotated
 import tyro
 
 from autapse.cli.parse import parse
+from autapse.cli.run import print_summary, speaking_for_all
 
 
 @dataclass
@@ -21,27 +22,23 @@ class Resume:
 
 def main(words: list[str]) -> int:
     args = parse(Resume, "resume", words)
-    from rich.console import Console
-
-    from autapse.cli.run import print_summary
     from autapse.training.checkpoint import find_run, read_state
-    from autapse.training.config import RunConfig
     from autapse.training.log import Screen
     from autapse.training.loop import Trainer
 
     folder = find_run(args.run)
     progress, _, _ = read_state(folder)
-    if progress.finished and (folder / "summary.json").exists():
-        print(f"{folder} is finished, at step {progress.step}. `autapse eval {folder}` scores it.")
-        return 0
-    from autapse import files
-
-    config = RunConfig.from_json(files.read_json(folder / "config.json"), folder / "config.json")
-    console = Console()
-    steps, metric = config.training.steps, config.task.metric
-    with Screen(console, config.model.cell, progress.step, steps, metric) as screen:
-        screen.note(f"{folder}: going on at step {progress.step} of {steps}")
-        summary = Trainer.resume(folder, screen).train()
-    if summary:
-        print_summary(console, summary, config)
+    with speaking_for_all() as console:
+        if progress.finished and (folder / "summary.json").exists():
+            console.print(f"{folder} is finished, at step {progress.step}. `autapse eval {folder}` scores it.")
+            return 0
+        trainer = Trainer.resume(folder)
+        config = trainer.config
+        steps, metric = config.training.steps, config.task.metric
+        with Screen(console, config.model.cell, progress.step, steps, metric) as screen:
+            screen.note(f"{folder}: going on at step {progress.step} of {steps}")
+            trainer.show = screen
+            summary = trainer.train()
+        if summary:
+            print_summary(console, summary, config)
     return 0

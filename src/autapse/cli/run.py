@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
@@ -28,33 +29,56 @@ tasks:
 
 
 @dataclass(kw_only=True)
-class Run(Generic[T]):
-    """Train one network on a task, keep the weights that validate best, score them on the test set."""
+class Train(Generic[T]):
+    """What run and compare have in common."""
 
     task: OmitArgPrefixes[T]
-    model: OmitArgPrefixes[ModelConfig] = field(default_factory=ModelConfig)
     training: OmitArgPrefixes[TrainingConfig] = field(default_factory=TrainingConfig)
     out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
-    """Folder of the run, which must not exist; by default runs/TASK-CELL, numbered."""
+    """Folder for the results, which must not exist; by default one under runs/, numbered."""
+
+
+@dataclass(kw_only=True)
+class Run(Train[T]):
+    """Train one network on a task, keep the weights that validate best, score them on the test set."""
+
+    model: OmitArgPrefixes[ModelConfig] = field(default_factory=ModelConfig)
 
 
 def main(words: list[str]) -> int:
     if wants_help(words):
         return task_help("run", "Train a network on a task, evaluate it, and save it under runs/.")
-    name, rest = positional(words, "a task", "run", "autapse run adding --cell rin")
-    args: Any = parse(Run[task_class(name)], f"run {name}", rest)  # type: ignore[arg-type,misc]
+    args = parse_task(Run, "run", words)
+    name = args.task.name
     config = RunConfig(task=args.task, model=args.model, training=args.training)
 
     default = Path("runs") / f"{name}-{config.model.cell.split(':')[0].lower()}"
 
+    with speaking_for_all() as console:
+        summary = train_shown(config, console, lambda: make_folder(args.out, default))
+        if summary:
+            print_summary(console, summary, config)
+            console.print(f"\nrun: {summary['folder']}", highlight=False)
+    return 0
+
+
+@contextmanager
+def speaking_for_all() -> Iterator[Any]:
+    """A console that only the first process of a torchrun writes to; at the end the processes part."""
     from rich.console import Console
 
-    console = Console()
-    summary = train_shown(config, console, lambda: make_folder(args.out, default))
-    if summary:
-        print_summary(console, summary, config)
-        console.print(f"\nrun: {summary['folder']}", highlight=False)
-    return 0
+    from autapse.training.distributed import join, leave
+
+    try:
+        yield Console(quiet=not join().leads)
+    finally:
+        leave()
+
+
+def parse_task(kind: Any, command: str, words: list[str]) -> Any:
+    """The arguments of a command that takes a task first; the task's own options are among them."""
+    name, rest = positional(words, "a task", command, f"autapse {command} adding")
+    return parse(kind[task_class(name)], f"{command} {name}", rest)
 
 
 def task_help(command: str, about: str) -> int:
@@ -87,7 +111,7 @@ def print_summary(console: Any, summary: dict[str, Any], config: RunConfig) -> N
     """Test score between the best and the trivial one, in a line or two."""
     floor = summary["floor"]
     against = f"trivial ({config.task.baseline_text}): {summary['baseline']:.4g}"
-    against += f"; best possible: {floor:.4g}" if floor else ""
+    against += "" if floor is None else f"; best possible: {floor:.4g}"
     test = "not finite" if summary["test"] is None else f"{summary['test']:.4g}"
     line = f"{summary['cell']}  {summary['parameters']} parameters  test {summary['metric']} {test}  ({against})"
     console.print(line, highlight=False, soft_wrap=True)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from autapse.cli.listing import print_listing
 from autapse.cli.parse import parse
+from autapse.tasks import TASKS
 
 
 @dataclass
@@ -14,14 +16,8 @@ class Tasks:
 
 def main(words: list[str]) -> None:
     parse(Tasks, "tasks", words)
-    from rich.console import Console
-
-    from autapse.tasks import TASKS
-
-    console = Console(highlight=False)
-    width = max(map(len, TASKS))
-    for name, task in TASKS.items():
-        console.print(f"[bold]{name:<{width}}[/]  {task.summary}", soft_wrap=True)
-        trivial = f"{task.kind}, {task.metric}; trivial predictor: {task.baseline_text}"
-        console.print(f"{'':<{width}}  {trivial}", style="dim", soft_wrap=True, markup=False)
-    console.print("\nOptions of a task: autapse run TASK --help", markup=False)
+    rows = [
+        (name, task.summary, f"{task.kind}, {task.metric}; trivial predictor: {task.baseline_text}")
+        for name, task in TASKS.items()
+    ]
+    print_listing(rows, "Options of a task: autapse run TASK --help")

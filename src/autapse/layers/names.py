@@ -40,7 +40,8 @@ def parse_cell(spec: str) -> tuple[type[Layer], dict[str, Any]]:
         if not equals or option not in known:
             rule = f"be {name} with options from: {', '.join(known) or 'none'}, as in {name}:option=value"
             checks.fail("cell", rule, spec, checks.closest(option, known))
-        options[option] = _value(value)
+        # A word stays a word where one is expected: alignment=none is not None.
+        options[option] = value if isinstance(known[option].default, str) else _value(value)
     return layer, options
 
 

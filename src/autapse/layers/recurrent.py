@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import numbers
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -54,7 +55,7 @@ class Recurrent(nn.Module):
             checks.fail("cell", "be a subclass of autapse.Cell", cell, "Pass the class itself, not an instance.")
         self.cell_class = cell
         self.input_size = checks.integer("input_size", input_size, minimum=1)
-        self.hidden_size = hidden_size if isinstance(hidden_size, int) else list(_sizes(hidden_size))
+        self.hidden_size = _sizes(hidden_size)
         self.num_layers = self._checked_layers(num_layers)
         self.bias = checks.boolean("bias", bias)
         self.batch_first = checks.boolean("batch_first", batch_first)
@@ -301,7 +302,9 @@ def _make_cell(
     return cell.to(**placement) if placement else cell
 
 
-def _sizes(hidden_size: Any) -> list[int]:
+def _sizes(hidden_size: Any) -> int | list[int]:
+    if isinstance(hidden_size, numbers.Integral):
+        return checks.integer("hidden_size", hidden_size, minimum=1)
     if not isinstance(hidden_size, Sequence) or isinstance(hidden_size, str) or not hidden_size:
         checks.fail("hidden_size", "be an integer, or a list with one per layer", hidden_size, kind=checks.KindError)
     return [checks.integer("hidden_size", size, minimum=1) for size in hidden_size]

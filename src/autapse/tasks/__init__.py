@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from autapse import checks
 from autapse.tasks.adding import Adding
-from autapse.tasks.base import IGNORE, SPLITS, Data, Kind, Metric, Split, Task
+from autapse.tasks.base import IGNORE, SPLITS, Data, Kind, Metric, Split, Task, generator, majority_error
 from autapse.tasks.copy import Copy
 from autapse.tasks.digits import Digits
 from autapse.tasks.walk import Walk
@@ -38,5 +38,7 @@ __all__ = [
     "Task",
     "Walk",
     "WalkVariance",
+    "generator",
+    "majority_error",
     "task_class",
 ]

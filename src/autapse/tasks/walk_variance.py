@@ -34,6 +34,7 @@ class WalkVariance(Task):
         checks.integer("length", self.length, minimum=1)
         if not isinstance(self.variances, tuple | list) or len(self.variances) != 2:
             checks.fail("variances", "be two numbers, one per class", self.variances)
+        object.__setattr__(self, "variances", tuple(self.variances))  # JSON gives a list back
         for i, variance in enumerate(self.variances):
             checks.number(f"variances[{i}]", variance, above=0)
         if self.variances[0] == self.variances[1]:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from autapse import __version__, checks
 from autapse.tasks import Task, task_class
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelConfig:
-    """The network."""
+class StackConfig:
+    """The size of a network, whatever its cell."""
 
-    cell: str = "gru"
-    """Its cell, with options as in ernn:inner_steps=2 (`autapse cells` lists them)."""
     hidden_size: tuple[int, ...] = (64,)
     """Units: one size for every layer, or one size per layer."""
     num_layers: int | None = None
@@ -26,11 +24,25 @@ class ModelConfig:
     """Read sequences both ways."""
 
     def __post_init__(self) -> None:
-        for size in self.hidden_size:
+        _check_words(self)
+        sizes: Any = self.hidden_size
+        sizes = (sizes,) if isinstance(sizes, int) else tuple(sizes)
+        object.__setattr__(self, "hidden_size", sizes)  # a lone number is welcome too
+        for size in sizes:
             checks.integer("hidden_size", size, minimum=1)
-        if not self.hidden_size:
-            checks.fail("hidden_size", "have at least one size", self.hidden_size)
+        if not sizes:
+            checks.fail("hidden_size", "have at least one size", sizes)
+        if self.num_layers is not None:
+            checks.integer("num_layers", self.num_layers, minimum=1)
         checks.number("dropout", self.dropout, low=0.0, high=1.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig(StackConfig):
+    """The network."""
+
+    cell: str = "gru"
+    """Its cell, with options as in ernn:inner_steps=2 (`autapse cells` lists them)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +87,7 @@ class TrainingConfig:
     """Where to train: cpu, cuda, ..."""
 
     def __post_init__(self) -> None:
+        _check_words(self)
         for name in ("steps", "batch_size", "eval_every", "max_rescues"):
             checks.integer(name, getattr(self, name), minimum=1)
         for name in ("period", "early_stop"):
@@ -116,16 +129,24 @@ class RunConfig:
         """The config that `to_json` wrote; whatever is unknown, missing or out of range is an error."""
         try:
             task = dict(content["task"])
-            model = {**content["model"], "hidden_size": tuple(content["model"]["hidden_size"])}
             return cls(
                 task=_strict(task_class(task.pop("name")), task),
-                model=_strict(ModelConfig, model),
+                model=_strict(ModelConfig, content["model"]),
                 training=_strict(TrainingConfig, content["training"]),
             )
         except checks.InputError as error:
             raise checks.InputError(f"{source}: {error}") from None
         except (KeyError, TypeError, ValueError) as error:
             raise checks.InputError(f"{source} is damaged: {error!r}.") from None
+
+
+def _check_words(config: Any) -> None:
+    """Every choice is one of its words and every switch a bool: Python does not look at annotations by itself."""
+    for name, hint in get_type_hints(type(config)).items():
+        if get_origin(hint) is Literal:
+            checks.one_of(name, getattr(config, name), get_args(hint))
+        elif hint is bool:
+            checks.boolean(name, getattr(config, name))
 
 
 def _strict(kind: Any, settings: dict[str, Any]) -> Any:

@@ -31,10 +31,10 @@ LOG_EVERY = 10  # steps between training records
 
 
 class Interrupted(Exception):  # noqa: N818 (a request of the user's, not an error)
-    """Ctrl-C: the run was saved at this step and can be resumed."""
+    """Ctrl-C: the run can be resumed from its last checkpoint, of this very step unless gradients were not finite."""
 
-    def __init__(self, folder: Path, step: int) -> None:
-        super().__init__(f"Stopped at step {step}. Go on with: autapse resume {folder}")
+    def __init__(self, folder: Path, step: int, saved: int) -> None:
+        super().__init__(f"Stopped at step {step}, saved at step {saved}. Go on with: autapse resume {folder}")
 
 
 class Trainer:
@@ -44,7 +44,7 @@ class Trainer:
         """Check and build everything, touching no file; `data` are the splits where a caller has them already."""
         self.config, self.settings = config, config.training
         self.world = distributed.join()
-        self.show: Show = show if show is not None and self.world.leads else Quiet()
+        self.show: Show = show or Quiet()
         self.objective = objective(config.task)
         data = data or load_splits(config)
         self.train_data, self.validation_data = data["train"], data["validation"]
@@ -58,6 +58,7 @@ class Trainer:
         self.optimizer = make_optimizer(self.settings, self.parameters)
         self.progress = Progress()
         self.best = self._weights()
+        self.saved_step = 0
 
     # Beginnings -------------------------------------------------------------------------------------------------
 
@@ -75,11 +76,15 @@ class Trainer:
         """A run from its last checkpoint, to end with the same bits as one that never stopped."""
         progress, path, checksum = read_state(folder)
         tensors, config = read_tensors(path, checksum)
+        if RunConfig.from_json(files.read_json(folder / "config.json"), folder / "config.json") != config:
+            remedy = "Start a new run for other settings; put the old ones back to resume."
+            raise checks.InputError(f"{folder / 'config.json'} was changed since {path.name} was written. {remedy}")
         trainer = cls(config, show)
         checkpoint.load_weights(trainer.model, checkpoint.part(tensors, "model."), path)
         checkpoint.load_optimizer(trainer.optimizer, trainer.model, tensors)
         trainer.best = {k: v.to(trainer.settings.device) for k, v in checkpoint.part(tensors, "best.").items()}
-        trainer.folder, trainer.progress, trainer.last_checkpoint = folder, progress, path
+        trainer.folder, trainer.progress = folder, progress
+        trainer.last_checkpoint, trainer.saved_step = path, progress.step
         trainer._open_log()
         return trainer
 
@@ -112,7 +117,7 @@ class Trainer:
                     self._save()
                     saved_at = time.perf_counter()
                 if stop and not progress.finished:
-                    raise Interrupted(self.folder, progress.step)
+                    raise Interrupted(self.folder, progress.step, self.saved_step)
         return self._summarise()
 
     def _backward(self, model: torch.nn.Module, indices: list[int]) -> float:
@@ -213,6 +218,7 @@ class Trainer:
             self.last_checkpoint = checkpoint.save(
                 self.folder, self.config, self.progress, self.model, self.best, self.optimizer
             )
+            self.saved_step = self.progress.step
 
     def _open_log(self) -> None:
         path = self.folder / "metrics.jsonl"
