@@ -267,19 +267,27 @@ def power_series_exp(A: Tensor) -> Tensor:
     return total
 
 
-def givens_product(angles: Tensor, n: int) -> Tensor:
+def givens_product(angles: Sequence[Sequence[Tensor]], n: int, dtype: torch.dtype = torch.float64) -> Tensor:
     """Layer after layer of 2×2 rotations on the pairs (l mod 2 + 2i, l mod 2 + 2i + 1), each as a full matrix."""
-    product = torch.eye(n, dtype=angles.dtype)
+    product = torch.eye(n, dtype=dtype)
     for layer, layer_angles in enumerate(angles):
         for i, angle in enumerate(layer_angles):
             a, b = layer % 2 + 2 * i, layer % 2 + 2 * i + 1
             if b >= n:
                 continue
-            turn = [list(row) for row in torch.eye(n, dtype=angles.dtype)]
+            turn = [list(row) for row in torch.eye(n, dtype=dtype)]
             turn[a][a] = turn[b][b] = torch.cos(angle)
             turn[a][b], turn[b][a] = -torch.sin(angle), torch.sin(angle)
             product = torch.stack([torch.stack(row) for row in turn]) @ product
     return product
+
+
+def per_layer(values: Tensor, layers: int, n: int) -> list[list[Tensor]]:
+    """Angles in a row, dealt out to the layers: as many to each as it has pairs of neighbours, and none left over."""
+    waiting = list(values)
+    dealt = [[waiting.pop(0) for _ in range(layer % 2, n - 1, 2)] for layer in range(layers)]
+    assert not waiting, "more angles than pairs"
+    return dealt
 
 
 def reflection_product(vectors: Tensor) -> Tensor:
@@ -294,7 +302,7 @@ def reflection_product(vectors: Tensor) -> Tensor:
 def orthogonal_matrix(p: Raw, o: dict[str, Any], n: int) -> Tensor:
     kind = o.get("parametrization", "exp")
     if kind == "rotations":
-        return givens_product(p["weight_hh"], n)
+        return givens_product(per_layer(p["weight_hh"], o.get("capacity") or n, n), n)
     A = strictly_upper(p["weight_hh"], n)
     A = A - A.T
     if kind == "exp":

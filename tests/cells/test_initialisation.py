@@ -189,11 +189,28 @@ def test_orthogonal_starts_as_a_block_diagonal_of_rotations(parametrization: str
     assert_uniform(angles, -math.pi / 2, math.pi / 2)
 
 
-@pytest.mark.parametrize(("capacity", "layers"), [(None, N), (5, 5)])
-def test_rotations_start_with_angles_all_round(capacity: int | None, layers: int) -> None:
-    made = cell("OrthogonalRNN", D, N, parametrization="rotations", capacity=capacity)
-    assert made.weight_hh.shape == (layers, N // 2)
+@pytest.mark.parametrize(
+    ("n", "capacity", "count"),
+    [
+        (N, None, N * (N - 1) // 2),
+        (N + 1, None, (N + 1) * N // 2),
+        (N, 5, 3 * N // 2 + 2 * (N // 2 - 1)),  # three layers of N/2 pairs, two of one pair less
+        (N + 1, 5, 5 * N // 2),  # of an odd number, one unit is left out at either end
+    ],
+)
+def test_rotations_start_with_angles_all_round_and_none_idle(n: int, capacity: int | None, count: int) -> None:
+    made = cell("OrthogonalRNN", D, n, parametrization="rotations", capacity=capacity)
+    assert made.weight_hh.shape == (count,)
     assert_uniform(made.weight_hh, -math.pi, math.pi)
+
+
+@pytest.mark.parametrize("n", [2, 4, 5])
+def test_every_angle_turns_something(n: int) -> None:
+    made = cell("OrthogonalRNN", D, n, parametrization="rotations")
+    weight = torch.randn(n, n, dtype=torch.float64)
+    (gradient,) = torch.autograd.grad((weight * made.matrix()).sum(), made.weight_hh)
+    assert gradient.shape == (n * (n - 1) // 2,)
+    assert (gradient.abs() > 1e-9).all()
 
 
 @pytest.mark.parametrize(("reflections", "count"), [(None, N), (5, 5)])

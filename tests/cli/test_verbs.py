@@ -112,7 +112,7 @@ def test_compare_ends_in_a_table_and_a_figure(capsys, tmp_path, monkeypatch):
     results = json.loads((tmp_path / "runs/compare-adding/comparison.json").read_text())["results"]
     for cell, result in zip(["rin", "leakyrnn:tau=(1,9)", "lstm"], results, strict=True):
         assert result["cell"] == cell
-        (row,) = [line for line in text.splitlines() if line.startswith(f"│ {cell} ")]
+        (row,) = [line for line in text.splitlines() if line.startswith(f" {cell} ")]
         assert f"{result['test']:.5f}" in row
         assert f"{result['parameters']:,}" in row
     assert "0.167" in text

@@ -74,7 +74,7 @@ class OrthogonalRNN(FormCell):
     def matrix(self) -> Tensor:
         """R, [H, H], orthogonal."""
         if self.parametrization == "rotations":
-            places = self._has_angle().to(self.weight_hh.device).nonzero(as_tuple=True)
+            places = tuple(index.to(self.weight_hh.device) for index in self._has_angle().nonzero(as_tuple=True))
             shape = (self.capacity or self.hidden_size, self.hidden_size // 2)
             angles = self.weight_hh.new_zeros(shape).index_put(places, self.weight_hh)
             return rotations(angles, self.hidden_size)

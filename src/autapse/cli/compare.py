@@ -83,16 +83,19 @@ def safe_name(cell: str) -> str:
 
 def table(summaries: list[dict[str, Any]], config: RunConfig) -> Any:
     """Cell, parameters, test score against the trivial one, steps to solve, time."""
+    from rich import box
     from rich.table import Table
 
     task, first = config.task, summaries[0]
-    words = f"{task.name}: test {task.metric}; trivial ({task.baseline_text}) {first['baseline']:.3f}"
-    words += "" if first["floor"] is None else f"; best possible {first['floor']:.3g}"
-    shown = Table(title=words, title_justify="left")
-    shown.add_column("cell")
-    solved = "steps to solve" + ("" if task.solved is None else f" (< {task.solved:g})")
-    for heading in ("parameters", f"test {task.metric}", "of trivial", solved, "time"):
-        shown.add_column(heading, justify="right")
+    lines = [f"{task.name}, {task.metric}", f"trivial ({task.baseline_text}): {first['baseline']:.3f}"]
+    lines += [] if first["floor"] is None else [f"best possible: {first['floor']:.3g}"]
+    lines += [] if task.solved is None else [f"solved: below {task.solved:g} in validation"]
+    shown = Table(
+        title="\n".join(lines), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0)
+    )
+    shown.add_column("cell", no_wrap=True)
+    for heading in ("parameters", "test error", "of trivial", "steps to solve", "time"):
+        shown.add_column(heading, justify="right", no_wrap=True)
     for summary in summaries:
         test = summary["test"]
         shown.add_row(

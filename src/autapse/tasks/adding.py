@@ -18,7 +18,7 @@ class Adding(Task):
     """x_t = (u_t, m_t) with u_t uniform in [0, 1) and m_t = 1 at two steps i ≠ j, 0 elsewhere; y = u_i + u_j."""
 
     train_size: int = 20_000
-    length: int = 50
+    length: int = 40
     """Steps T of every sequence."""
     markers: Markers = "anywhere"
     """Where the two marked steps lie: any two distinct steps, or one in each half."""
