@@ -79,7 +79,7 @@ def make_batch(
     if isinstance(x, PackedSequence):
         if lengths is not None:
             checks.fail("lengths", "be left out with a PackedSequence, which has its own", _brief(lengths))
-        _check_features(x.data, 2, input_size)
+        check_features(x.data, 2, input_size)
         sizes: list[int] = x.batch_sizes.tolist()
         return Batch(x.data, sizes, sizes[0], order=x.sorted_indices, batch_first=batch_first, packed=x)
     if not isinstance(x, Tensor):
@@ -89,10 +89,10 @@ def make_batch(
             checks.fail(
                 "lengths", "go with batched input of shape (T, B, D)", _brief(lengths), "Cut the sequence instead."
             )
-        _check_features(x, 2, input_size)
+        check_features(x, 2, input_size)
         _check_steps(x, x.shape[0])
         return Batch(x, [1] * x.shape[0], 1, unbatched=True)
-    _check_features(x, 3, input_size)
+    check_features(x, 3, input_size)
     steps, count = (x.shape[1], x.shape[0]) if batch_first else (x.shape[0], x.shape[1])
     _check_steps(x, steps)
     if lengths is None:
@@ -119,7 +119,7 @@ def _ragged(x: Tensor, lengths: Tensor, batch_first: bool) -> Batch:
     )
 
 
-def _check_features(x: Tensor, dims: int, input_size: int) -> None:
+def check_features(x: Tensor, dims: int, input_size: int) -> None:
     if x.dim() != dims:
         rule = "have shape (T, B, D), (B, T, D) with batch_first, or (T, D)"
         checks.fail("input", rule, tuple(x.shape), kind=checks.ShapeError)

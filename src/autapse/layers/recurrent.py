@@ -142,9 +142,13 @@ class Recurrent(nn.Module):
         Past the end of a sequence output and states are zero; h_n is the state at its own end. States have batch and
         time in the order of the input (of padded input where it is packed).
         """
+        start = checks.integer("start", start, minimum=0)
+        if lengths is None and not return_states and isinstance(x, Tensor) and x.dim() == 3:
+            whole = self._whole(x, h0)
+            if whole is not None:
+                return whole
         batch = make_batch(x, lengths, self.input_size, self.batch_first)
         self._check_dtype(batch.rows)
-        start = checks.integer("start", start, minimum=0)
         cells = self.cells
         states = self._initial(cells, h0, batch)
         rows, final, traces = self._run(cells, batch, states, start, return_states)
@@ -164,6 +168,10 @@ class Recurrent(nn.Module):
     def stream(self, batch_size: int = 1) -> Stream:
         """The layer one step at a time: y_t = stream(x_t). Weights are prepared once, states are kept inside."""
         return Stream(self, batch_size)
+
+    def _whole(self, x: Tensor, h0: Hidden) -> tuple[Tensor, Hidden] | None:
+        """(output, h_n) of a padded batch without lengths, where the layer has a shorter way than `_run`."""
+        return None
 
     def _run(
         self, cells: Mapping[str, Cell], batch: Batch, states: dict[str, State], start: int, keep: bool
@@ -207,6 +215,16 @@ class Recurrent(nn.Module):
         ]
         return {key: tuple(state[key] for state in split) for key in cells}
 
+    @staticmethod
+    def _states_of(h0: Hidden, count: int) -> tuple[Any, ...]:
+        """h0 as one entry per state tensor of a cell."""
+        if count == 1:
+            return (h0,)
+        if not (isinstance(h0, tuple | list) and len(h0) == count):
+            got = len(h0) if isinstance(h0, tuple | list) else type(h0).__name__
+            checks.fail("h0", f"be a tuple of {count} states", got, "Pass h0=None for zeros.")
+        return tuple(h0)
+
     def _split_state(self, sizes: dict[str, int], state: Any, batch: Batch) -> dict[str, Tensor]:
         """One state of every cell, [B, S] in the batch's order of sequences."""
         grouped = isinstance(self.hidden_size, list)
@@ -222,7 +240,7 @@ class Recurrent(nn.Module):
         for part, group in zip(parts, groups, strict=True):
             size = sizes[group[0]]
             expected = (len(group), size) if batch.unbatched else (len(group), batch.count, size)
-            _check_state(part, expected, batch.rows, "directions" if grouped else "num_layers·directions")
+            check_state(part, expected, batch.rows, "directions" if grouped else "num_layers·directions")
             rows = (part.unsqueeze(1) if batch.unbatched else part).unbind(0)
             split |= {key: batch.sort(row) for key, row in zip(group, rows, strict=True)}
         return split
@@ -310,7 +328,7 @@ def _sizes(hidden_size: Any) -> int | list[int]:
     return [checks.integer("hidden_size", size, minimum=1) for size in hidden_size]
 
 
-def _check_state(state: Any, expected: tuple[int, ...], like: Tensor, first: str) -> None:
+def check_state(state: Any, expected: tuple[int, ...], like: Tensor, first: str) -> None:
     axes = f"({first}, H)" if len(expected) == 2 else f"({first}, B, H)"
     if not isinstance(state, Tensor):
         checks.fail("h0", f"be a tensor of shape {axes}", type(state).__name__, kind=checks.KindError)

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from autapse import cells, checks
 from autapse.cells import Cell
 from autapse.forms import State
-from autapse.layers.batch import Batch
-from autapse.layers.recurrent import Layer
+from autapse.layers.batch import Batch, check_features
+from autapse.layers.recurrent import Layer, check_state
 
 
 class TorchLayer(Layer):
@@ -24,9 +24,11 @@ class TorchLayer(Layer):
 
     def _store_cells(self, made: dict[str, Cell]) -> None:
         self._templates = made
+        self._flat_names: list[str] = []  # in the order of torch's ops
         for key, cell in made.items():
             for name, parameter in cell.named_parameters():
                 self.register_parameter(f"{name}_{key}", parameter)
+                self._flat_names.append(f"{name}_{key}")
             cell._parameters = dict.fromkeys(cell._parameters)
 
     @property
@@ -43,6 +45,30 @@ class TorchLayer(Layer):
         """Torch's op for the network that this layer is, or None where torch has none."""
         raise NotImplementedError
 
+    def _whole(self, x: Tensor, h0: Any) -> tuple[Tensor, Any] | None:
+        # The common call, as torch.nn makes it: no rearranging of what the op takes as it is.
+        op = self._torch_op()
+        if op is None or isinstance(self.hidden_size, list) or 0 in x.shape:
+            return None
+        check_features(x, 3, self.input_size)
+        self._check_dtype(x)
+        sizes = self._templates["l0"].state_sizes
+        leading = (len(self._templates), x.shape[0] if self.batch_first else x.shape[1])
+        if h0 is None:
+            states = tuple(x.new_zeros(*leading, size) for size in sizes)
+        else:
+            states = self._states_of(h0, len(sizes))
+            for state, size in zip(states, sizes, strict=True):
+                check_state(state, (*leading, size), x, "num_layers·directions")
+        weights = [getattr(self, name) for name in self._flat_names]
+        output, *final = op(
+            x, states[0] if len(states) == 1 else states, weights, *self._op_settings(), self.batch_first
+        )
+        return output, final[0] if len(final) == 1 else tuple(final)
+
+    def _op_settings(self) -> tuple[Any, ...]:
+        return self.bias, self.num_layers, self.dropout, self.training, self.bidirectional
+
     def _run(
         self, cells: Mapping[str, Cell], batch: Batch, states: dict[str, State], start: int, keep: bool
     ) -> tuple[Tensor, dict[str, State], list[list[Tensor]]]:
@@ -52,7 +78,7 @@ class TorchLayer(Layer):
         running = batch.sizes[0]  # sequences of length 0 keep their state
         stacked = [torch.stack(column)[:, :running] for column in zip(*states.values(), strict=True)]
         hidden = stacked[0] if len(stacked) == 1 else stacked
-        shared = (_flat(cells), self.bias, self.num_layers, self.dropout, self.training, self.bidirectional)
+        shared = ([getattr(self, name) for name in self._flat_names], *self._op_settings())
         if batch.sizes[-1] == running:
             output, *final = op(batch.rows.view(len(batch.sizes), running, self.input_size), hidden, *shared, False)
             output = output.reshape(-1, output.shape[-1])
@@ -73,7 +99,7 @@ class TorchLayer(Layer):
 
     def flatten_parameters(self) -> None:
         """On a GPU, put the weights into one piece of memory, which cuDNN wants; elsewhere nothing."""
-        weights = _flat(self.cells)
+        weights = [getattr(self, name) for name in self._flat_names]
         if (
             self._torch_op() is None
             or isinstance(self.hidden_size, list)
@@ -96,10 +122,6 @@ class TorchLayer(Layer):
                 False,
                 self.bidirectional,
             )
-
-
-def _flat(cells: Mapping[str, Cell]) -> list[Tensor]:
-    return [p for cell in cells.values() for p in cell._parameters.values() if p is not None]
 
 
 class RNN(TorchLayer):
