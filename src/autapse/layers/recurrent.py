@@ -203,11 +203,7 @@ class Recurrent(nn.Module):
     def _initial(self, cells: Mapping[str, Cell], h0: Hidden, batch: Batch) -> dict[str, State]:
         if h0 is None:
             return {key: cell.zero_state(batch.count, batch.rows) for key, cell in cells.items()}
-        count = len(cells[self._key(0, 0)].state_sizes)
-        per_state = (h0,) if count == 1 else h0
-        if count > 1 and not (isinstance(h0, tuple | list) and len(h0) == count):
-            got = len(h0) if isinstance(h0, tuple | list) else type(h0).__name__
-            checks.fail("h0", f"be a tuple of {count} states", got, "Pass h0=None for zeros.")
+        per_state = self._states_of(h0, len(cells[self._key(0, 0)].state_sizes))
         sizes = {key: cell.state_sizes for key, cell in cells.items()}
         split = [
             self._split_state({key: all_sizes[i] for key, all_sizes in sizes.items()}, state, batch)
