@@ -19,8 +19,10 @@ def write_bytes(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)
-    except BaseException:
+    except BaseException as error:
         part.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            error.filename = str(path)  # the caller knows this name, not the temporary one
         raise
 
 
@@ -41,8 +43,9 @@ def read_json(path: Path) -> Any:
 
 def new_folder(path: Path) -> Path:
     """Make a folder that must not exist yet; nothing is ever overwritten."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        path.mkdir(parents=True)
+        path.mkdir()
     except FileExistsError:
         remedy = "Choose another name, or remove it first."
         raise checks.InputError(f"{path} exists already and is not overwritten. {remedy}") from None
@@ -51,11 +54,12 @@ def new_folder(path: Path) -> Path:
 
 def numbered_folder(path: Path) -> Path:
     """Make `path`, or the first of path-2, path-3, … that does not exist."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     number = 1
     while True:
         candidate = path if number == 1 else path.with_name(f"{path.name}-{number}")
         try:
-            candidate.mkdir(parents=True)
+            candidate.mkdir()
         except FileExistsError:
             number += 1
         else:

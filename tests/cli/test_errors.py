@@ -92,8 +92,12 @@ def test_a_damaged_checkpoint(capsys, run, tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("x.txt", b"1,2\n", "must end in .npy, .npz or .csv"),
+        ("x.txt", b"1,2\n", "must end in one of .npy, .npz, .csv"),
         ("x.npy", b"nonsense", "cannot be read"),
+        ("x.npz", b"nonsense", "cannot be read"),
+        ("x.npz", b"PK\x03\x04 cut short", "cannot be read"),
+        ("x.csv", b"", "cannot be read: it is empty"),
+        ("x.csv", b"1,nan\n", "must hold finite numbers"),
         ("x.csv", b"1,2\n3\n", "cannot be read"),
         ("x.csv", b"1,a\n", "cannot be read"),
         ("x.csv", b"1,2,3\n4,5,6\n", "must have 2 channels per step, as the run's task has; got 3"),
@@ -102,6 +106,28 @@ def test_a_damaged_checkpoint(capsys, run, tmp_path):
 def test_predict_from_bad_files(capsys, run, tmp_path, name, content, said):
     (tmp_path / name).write_bytes(content)
     assert said in mistake(capsys, "predict", str(run), str(tmp_path / name))
+
+
+def test_predict_from_files_with_the_wrong_ending(capsys, run, tmp_path):
+    np.save(tmp_path / "array.npy", np.zeros((2, 8, 2)))
+    (tmp_path / "array.npy").rename(tmp_path / "array.npz")
+    assert "cannot be read" in mistake(capsys, "predict", str(run), str(tmp_path / "array.npz"))
+    np.savez(tmp_path / "archive.npz", inputs=np.zeros((2, 8, 2)))
+    (tmp_path / "archive.npz").rename(tmp_path / "archive.npy")
+    assert "must hold an array of real numbers" in mistake(capsys, "predict", str(run), str(tmp_path / "archive.npy"))
+
+
+def test_predict_into_a_missing_folder(capsys, run, tmp_path):
+    np.save(tmp_path / "x.npy", np.zeros((2, 8, 2)))
+    said = mistake(capsys, "predict", str(run), str(tmp_path / "x.npy"), "--out", str(tmp_path / "no" / "y.csv"))
+    assert "There is no folder" in said
+
+
+def test_runs_that_leads_nowhere(capsys, tmp_path, monkeypatch):
+    """A dangling link, as an unmounted disk leaves: one line, no endless search for a free name."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").symlink_to(tmp_path / "gone")
+    assert "File exists: runs" in mistake(capsys, "run", "adding", *SMALL)
 
 
 def test_predict_never_overwrites_nor_loads_pickles(capsys, run, tmp_path):
@@ -114,6 +140,28 @@ def test_predict_never_overwrites_nor_loads_pickles(capsys, run, tmp_path):
     assert "cannot be read" in mistake(capsys, "predict", str(run), str(tmp_path / "objects.npy"))
     said = mistake(capsys, "predict", str(run), str(tmp_path / "x.npy"), "--out", str(tmp_path / "out.xlsx"))
     assert "out must end in one of .npy, .csv, .json" in said
+
+
+def test_a_disk_that_is_full_from_the_start_leaves_nothing(tmp_path):
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1500, 1500))
+
+    done = autapse("run", "adding", *SMALL, "--hidden-size", "30", "--out", "full", cwd=tmp_path, preexec_fn=limit)
+    assert done.returncode == 2
+    assert "checkpoint-0.safetensors" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_finished_run_may_be_damaged(capsys, run, tmp_path):
+    for source in run.iterdir():
+        (tmp_path / source.name).write_bytes(source.read_bytes())
+    (path,) = tmp_path.glob("checkpoint-*")
+    path.write_bytes(path.read_bytes()[:-1])
+    assert "is damaged" in mistake(capsys, "resume", str(tmp_path))
+    (tmp_path / "state.json").write_text((run / "state.json").read_text().replace('"step": 6', '"step": "six"'))
+    assert "state.json is damaged: step is 'six'" in mistake(capsys, "resume", str(tmp_path))
+    (tmp_path / "state.json").unlink()
+    assert "has no checkpoint. Remove it and run again" in mistake(capsys, "resume", str(tmp_path))
 
 
 def test_a_full_disk_keeps_the_last_checkpoint(tmp_path):

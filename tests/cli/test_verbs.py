@@ -129,6 +129,25 @@ def test_compare_and_run_give_the_same_weights(capsys, tmp_path, monkeypatch):
     assert all(torch.equal(x, y) for x, y in zip(a.parameters(), b.parameters(), strict=True))
 
 
+def test_one_network_that_diverges_does_not_spoil_a_comparison(tmp_path):
+    """With weights of 1e12 a ReLU network overflows; a GRU's states are bounded, and so is its cross-entropy."""
+    options = [*SMALL, "--steps", "60", "--max-rescues", "2", "--learning-rate", "1e12", "--optimizer", "sgd"]
+    words = ["compare", "walk-variance", "--cells", "rnn:nonlinearity=relu,gru", *options, "--out", "c"]
+    done = autapse(*words, cwd=tmp_path)
+    assert done.returncode == 1, done.stderr
+    assert "rnn:nonlinearity=relu: Training diverged" in done.stdout
+    content = json.loads((tmp_path / "c" / "comparison.json").read_text())
+    assert content["diverged"] == ["rnn:nonlinearity=relu"]
+    assert [result["cell"] for result in content["results"]] == ["gru"]
+    assert (tmp_path / "c" / "curves.png").exists()
+
+
+def test_a_trivial_score_of_zero_is_no_error(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    walk = "--max-length 1 --train-size 10 --validation-size 5 --test-size 5 --hidden-size 4 --steps 2".split()
+    assert "trivial (always the more frequent class): 0.000" in said(capsys, "compare", "walk", "--cells", "rin", *walk)
+
+
 def test_split_cells():
     assert split_cells("rin, leakyrnn:tau=(1,50),gru") == ["rin", "leakyrnn:tau=(1,50)", "gru"]
 

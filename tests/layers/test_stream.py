@@ -208,3 +208,16 @@ def test_bad_states() -> None:
         stream.reset(torch.zeros(2, B + 1, H))
     stream(torch.zeros(B, D))  # as it was
     assert stream.position == 1
+
+
+@every_layer
+def test_training_in_place_reaches_a_stream_only_at_reset(network: Network) -> None:
+    layer, x = network.layer(), torch.randn(T, B, D, dtype=torch.float64)
+    before = layer(x)[0].detach()
+    stream = layer.stream(B)
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.add_(0.1)
+    close(through(stream, x), before)
+    stream.reset()
+    close(through(stream, x), layer(x)[0].detach())

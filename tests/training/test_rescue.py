@@ -58,6 +58,16 @@ def test_clipping_by_value_comes_before_the_norm():
     assert found[0].grad.tolist() == pytest.approx([0.5 / np.hypot(1, 0.1), -0.05 / np.hypot(1, 0.1)], rel=1e-5)
 
 
+def test_large_but_finite_gradients_are_clipped_not_rescued():
+    p = torch.nn.Parameter(torch.zeros(3))
+    p.grad = torch.full((3,), 1e20)  # its norm overflows float32
+    assert clip([p], norm=1.0, value=None) == pytest.approx(3**0.5 * 1e20, rel=1e-6)
+    assert p.grad.tolist() == pytest.approx([3**-0.5] * 3, rel=1e-5)
+    p.grad = torch.full((3,), 1e20)
+    clip([p], norm=None, value=2.0)
+    assert p.grad.tolist() == [2.0] * 3
+
+
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_a_gradient_that_is_not_finite_is_told_and_left(bad):
     found = parameters([bad, 1.0])

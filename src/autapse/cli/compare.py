@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -46,23 +47,41 @@ def main(words: list[str]) -> int:
     from rich.console import Console
 
     from autapse.training.checkpoint import build_model
-    from autapse.training.loop import load_splits
+    from autapse.training.loop import Interrupted, load_splits
+    from autapse.training.rescue import Diverged
 
     for run in runs.values():
         build_model(run)  # a mistake in the last network must not show after the first has trained
     data = load_splits(config)
     console = Console()
     folder = make_folder(args.out, Path("runs") / f"compare-{args.task.name}")
-    places = {cell: folder / safe_name(cell) for cell in runs}
-    summaries = [train_shown(run, console, partial(files.new_folder, places[cell]), data) for cell, run in runs.items()]
+    summaries, diverged, interrupted = [], [], None
+    for cell, run in runs.items():
+        try:
+            summaries.append(train_shown(run, console, partial(files.new_folder, folder / safe_name(cell)), data))
+        except Diverged as error:  # the others go on
+            diverged.append(cell)
+            console.print(f"{cell}: {error}", highlight=False, soft_wrap=True)
+        except Interrupted as error:
+            interrupted = error
+            break
+    if summaries:
+        report(console, folder, config, summaries, diverged)
+    if interrupted:
+        raise interrupted
+    return 1 if diverged else 0
+
+
+def report(console: Any, folder: Path, config: RunConfig, summaries: list[dict[str, Any]], diverged: list[str]) -> None:
+    """Write comparison.json and the figure; print the table and where things are."""
     settings = config.to_json()
     del settings["model"]["cell"]  # the one thing that differs
-    files.write_json(folder / "comparison.json", {"config": settings, "results": summaries})
+    content = {"config": settings, "results": summaries, "diverged": diverged}
+    files.write_json(folder / "comparison.json", content)
     console.print()
-    console.print(table(summaries, config))
+    console.print(table(summaries, config, diverged))
     console.print(f"\nruns and comparison.json: {folder}", highlight=False, soft_wrap=True)
-    console.print(draw(folder / "curves.png", places, config, summaries), highlight=False, soft_wrap=True)
-    return 0
+    console.print(draw(folder, config, summaries), highlight=False, soft_wrap=True)
 
 
 def split_cells(text: str) -> list[str]:
@@ -81,7 +100,7 @@ def safe_name(cell: str) -> str:
     return re.sub(r"[^\w.=-]+", "_", cell).strip("_")
 
 
-def table(summaries: list[dict[str, Any]], config: RunConfig) -> Any:
+def table(summaries: list[dict[str, Any]], config: RunConfig, diverged: Sequence[str] = ()) -> Any:
     """Cell, parameters, test score against the trivial one, steps to solve, time."""
     from rich import box
     from rich.table import Table
@@ -97,30 +116,33 @@ def table(summaries: list[dict[str, Any]], config: RunConfig) -> Any:
     for heading in ("parameters", "test error", "of trivial", "steps to solve", "time"):
         shown.add_column(heading, justify="right", no_wrap=True)
     for summary in summaries:
-        test = summary["test"]
+        test, trivial = summary["test"], summary["baseline"]
         shown.add_row(
             summary["cell"],
             f"{summary['parameters']:,}",
             "not finite" if test is None else f"{test:.5f}",
-            "" if test is None else f"{100 * test / summary['baseline']:.1f} %",
+            "" if test is None or not trivial else f"{100 * test / trivial:.1f} %",
             "not solved" if summary["solved_step"] is None else f"{summary['solved_step']:,}",
             f"{summary['seconds']:.1f} s",
         )
+    for cell in diverged:
+        shown.add_row(cell, "", "diverged")
     return shown
 
 
-def draw(path: Path, places: dict[str, Path], config: RunConfig, summaries: list[dict[str, Any]]) -> str:
+def draw(folder: Path, config: RunConfig, summaries: list[dict[str, Any]]) -> str:
     """The curves of all networks; says where the figure is, or how to get one."""
     from autapse.diagnostics.plots import plot_curves
     from autapse.training.log import read_metrics
 
     curves = {}
-    for cell, place in places.items():
-        records = read_metrics(place / "metrics.jsonl")
+    for summary in summaries:
+        cell = summary["cell"]
+        records = read_metrics(folder / safe_name(cell) / "metrics.jsonl")
         curves[cell] = [(r["step"], r["validation"]) for r in records if r.get("validation") is not None]
-    lines = {f"trivial: {config.task.baseline_text}": summaries[0]["baseline"]}
-    if summaries[0]["floor"]:
-        lines["best possible"] = summaries[0]["floor"]
+    limits = {f"trivial: {config.task.baseline_text}": summaries[0]["baseline"], "best possible": summaries[0]["floor"]}
+    lines = {name: value for name, value in limits.items() if value}  # a logarithmic scale has no zero
+    path = folder / "curves.png"
     try:
         plot_curves(path, curves, lines, f"validation {config.task.metric}", config.task.name)
     except checks.InputError as error:  # matplotlib is an extra; everything but the figure is there

@@ -77,6 +77,6 @@ def _complain(text: str, code: int = 2) -> int:
 
 def _file_trouble(error: OSError) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        remedy = "The last checkpoint is whole: free some space, then `autapse resume` the run."
+        remedy = "What was there before is whole: free some space; `autapse resume` goes on from the last checkpoint."
         return f"{error.strerror}: {error.filename or 'while writing'}. {remedy}"
     return f"{error.strerror or error}: {error.filename}." if error.filename else f"{error.strerror or error}."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,11 +32,15 @@ class Predict:
 
 def main(words: list[str]) -> None:
     args = parse(Predict, "predict", words)
+    if args.file.suffix not in READERS:
+        checks.fail("file", f"end in one of {', '.join(READERS)}", str(args.file))
     if args.out is not None:
         if args.out.suffix not in WRITERS:
             checks.fail("out", f"end in one of {', '.join(WRITERS)}", str(args.out))
         if args.out.exists():
             raise checks.InputError(f"{args.out} exists already and is not overwritten. Choose another name.")
+        if not args.out.parent.is_dir():
+            raise checks.InputError(f"There is no folder {args.out.parent} for {args.out.name}. Make it first.")
     inputs, lengths = read_sequences(args.file)
     import torch
 
@@ -61,34 +66,45 @@ def read_sequences(path: Path) -> tuple[np.ndarray, np.ndarray | None]:
     """Inputs [B, T, D] float32 and lengths [B] or None, from a file."""
     import numpy as np
 
-    lengths = None
     try:
-        if path.suffix == ".npy":
-            inputs = np.load(path, allow_pickle=False)
-        elif path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as archive:
-                inputs = archive["inputs"]
-                lengths = archive.get("lengths")
-        elif path.suffix == ".csv":
-            inputs = np.loadtxt(path, delimiter=",", ndmin=2)
-        else:
-            checks.fail("file", "end in .npy, .npz or .csv", str(path))
-    except checks.InputError:
-        raise
+        inputs, lengths = READERS[path.suffix](path)
     except FileNotFoundError:
         raise checks.InputError(f"{path} is missing.") from None
-    except (ValueError, KeyError, EOFError) as error:
-        raise checks.InputError(f"{path} cannot be read: {error}") from None
-    if not np.issubdtype(inputs.dtype, np.number) or np.iscomplexobj(inputs):
-        checks.fail(str(path), "hold real numbers", str(inputs.dtype))
+    except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        raise checks.InputError(f"{path} cannot be read: {error}.") from None
+    if not isinstance(inputs, np.ndarray) or not np.issubdtype(inputs.dtype, np.number) or np.iscomplexobj(inputs):
+        checks.fail(str(path), "hold an array of real numbers", str(getattr(inputs, "dtype", type(inputs).__name__)))
+    if inputs.ndim not in (2, 3) or 0 in inputs.shape:
+        rule = "hold at least one sequence, of shape (B, T, D) or (T, D)"
+        checks.fail(str(path), rule, inputs.shape, kind=checks.ShapeError)
+    if not np.isfinite(inputs).all():
+        checks.fail(str(path), "hold finite numbers", "NaN or infinity")
     if lengths is not None and not np.issubdtype(lengths.dtype, np.integer):
         checks.fail(f"lengths in {path}", "be integers", str(lengths.dtype))
-    if inputs.ndim not in (2, 3):
-        rule = "hold sequences of shape (B, T, D) or (T, D)"
-        checks.fail(str(path), rule, inputs.shape, kind=checks.ShapeError)
-    return np.ascontiguousarray(inputs if inputs.ndim == 3 else inputs[None], dtype=np.float32), (
-        None if lengths is None else lengths.astype(np.int64)
-    )
+    batch = np.ascontiguousarray(inputs if inputs.ndim == 3 else inputs[None], dtype=np.float32)
+    return batch, None if lengths is None else lengths.astype(np.int64)
+
+
+def _read_npy(path: Path) -> tuple[Any, Any]:
+    import numpy as np
+
+    return np.load(path, allow_pickle=False), None
+
+
+def _read_npz(path: Path) -> tuple[Any, Any]:
+    import numpy as np
+
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+        return archive["inputs"], archive.get("lengths")
+
+
+def _read_csv(path: Path) -> tuple[Any, Any]:
+    import numpy as np
+
+    lines = path.read_text(encoding="utf-8").splitlines()
+    if not lines:
+        raise ValueError("it is empty")
+    return np.loadtxt(lines, delimiter=",", ndmin=2), None
 
 
 def _npy(predictions: Any) -> bytes:
@@ -112,4 +128,5 @@ def _json(predictions: Any) -> bytes:
     return (json.dumps(predictions.tolist()) + "\n").encode()
 
 
+READERS = {".npy": _read_npy, ".npz": _read_npz, ".csv": _read_csv}
 WRITERS = {".npy": _npy, ".csv": _csv, ".json": _json}

@@ -22,12 +22,13 @@ class Resume:
 
 def main(words: list[str]) -> int:
     args = parse(Resume, "resume", words)
-    from autapse.training.checkpoint import find_run, read_state
+    from autapse.training.checkpoint import find_run, read_state, read_tensors
     from autapse.training.log import Screen
     from autapse.training.loop import Trainer
 
     folder = find_run(args.run)
-    progress, _, _ = read_state(folder)
+    progress, path, checksum = read_state(folder)
+    read_tensors(path, checksum)  # also a finished run may be damaged
     with speaking_for_all() as console:
         if progress.finished and (folder / "summary.json").exists():
             console.print(f"{folder} is finished, at step {progress.step}. `autapse eval {folder}` scores it.")

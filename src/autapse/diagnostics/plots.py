@@ -27,7 +27,8 @@ def plot_curves(
         axes.plot([step for step, _ in points], [score for _, score in points], label=name)
     for (name, value), style in zip(lines.items(), ("--", ":"), strict=False):
         axes.axhline(value, linestyle=style, color="gray", label=f"{name} ({value:.3g})")
-    axes.set(xlabel="steps", ylabel=ylabel, title=title, yscale="log")
+    positive = any(score > 0 for points in curves.values() for _, score in points)
+    axes.set(xlabel="steps", ylabel=ylabel, title=title, yscale="log" if positive else "linear")
     axes.grid(alpha=0.3, which="both")
     axes.legend(fontsize="small")
     buffer = io.BytesIO()

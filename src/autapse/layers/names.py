@@ -40,6 +40,8 @@ def parse_cell(spec: str) -> tuple[type[Layer], dict[str, Any]]:
         if not equals or option not in known:
             rule = f"be {name} with options from: {', '.join(known) or 'none'}, as in {name}:option=value"
             checks.fail("cell", rule, spec, checks.closest(option, known))
+        if option in options:
+            checks.fail("cell", f"name each option once, {option} among them", spec)
         # A word stays a word where one is expected: alignment=none is not None.
         options[option] = value if isinstance(known[option].default, str) else _value(value)
     return layer, options

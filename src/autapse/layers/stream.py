@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +36,8 @@ class Stream:
         """Back to position 0, with zero states or `h0` (the shape of the layer's own h0 for this batch size)."""
         from autapse.layers.batch import Batch
 
-        cells = self._layer.cells
+        # A copy: training in place must not reach a stream halfway, its matrices old and its biases new.
+        cells = {key: copy.deepcopy(cell) for key, cell in self._layer.cells.items()}
         self._keys = list(cells)
         self._cells = [(cell, cell.driver(), cell.prepare()) for cell in cells.values()]
         like = next(itertools.chain(self._layer.parameters(), self._layer.buffers()), torch.empty(0))

@@ -41,6 +41,8 @@ class Digits(Task):
         super().__post_init__()
         checks.boolean("permuted", self.permuted)
         checks.integer("permutation_seed", self.permutation_seed, minimum=0)
+        if not self.permuted and self.permutation_seed != type(self).permutation_seed:
+            checks.fail("permutation_seed", "go with permuted=True", self.permutation_seed)
         total = sum(map(self.size, SPLITS))
         if total > IMAGES:
             checks.fail("train_size + validation_size + test_size", f"be at most {IMAGES}, the images there are", total)

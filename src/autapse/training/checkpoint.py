@@ -13,7 +13,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import safetensors.torch
 import torch
@@ -50,6 +50,8 @@ class Progress:
     """Gradients that were not finite."""
     rescues_in_a_row: int = 0
     finished: bool = False
+    processes: int = 1
+    """Processes that train together; each draws its own dropout."""
     metrics_bytes: int = 0
     """Length of metrics.jsonl at this point; what is beyond was written after the checkpoint."""
 
@@ -106,12 +108,19 @@ def save(
 def read_state(folder: Path) -> tuple[Progress, Path, str]:
     """A run's progress, its checkpoint and that file's checksum."""
     path = folder / "state.json"
+    if not path.exists():
+        raise checks.InputError(f"{path} is missing: {folder} has no checkpoint. Remove it and run again.")
     state = files.read_json(path)
     try:
-        checkpoint, checksum = folder / state.pop("checkpoint"), state.pop("sha256")
-        return Progress(**state), checkpoint, checksum
+        checkpoint, checksum = folder / state.pop("checkpoint"), str(state.pop("sha256"))
+        progress = Progress(**state)
     except (AttributeError, KeyError, TypeError) as error:
         raise checks.InputError(f"{path} is damaged: {error!r}.") from None
+    for name, hint in get_type_hints(Progress).items():
+        value = getattr(progress, name)
+        if not isinstance(value, (int, float) if hint is float else hint):
+            raise checks.InputError(f"{path} is damaged: {name} is {value!r}.")
+    return progress, checkpoint, checksum
 
 
 def read_tensors(path: Path, checksum: str | None = None) -> tuple[dict[str, Tensor], RunConfig]:

@@ -35,6 +35,8 @@ class StackConfig:
         if self.num_layers is not None:
             checks.integer("num_layers", self.num_layers, minimum=1)
         checks.number("dropout", self.dropout, low=0.0, high=1.0)
+        if self.dropout and (self.num_layers or len(sizes)) == 1:
+            checks.fail("dropout", "go with two layers or more, since it acts between them", self.dropout)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +105,8 @@ class TrainingConfig:
                 checks.number(name, getattr(self, name), above=0.0)
         if (self.schedule == "periodic") != (self.period is not None):
             checks.fail("period", 'go with schedule="periodic", and only with it', self.period, "Set both or neither.")
+        if self.plateau_patience and self.schedule != "plateau":
+            checks.fail("plateau_patience", 'go with schedule="plateau"', self.plateau_patience)
         if self.rescue == "random" and self.clip_norm is None:
             checks.fail("clip_norm", 'be set with rescue="random", which steps by it', None)
 

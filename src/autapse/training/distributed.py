@@ -32,6 +32,14 @@ class World:
         distributed.broadcast(box, src=0)
         return float(box[0])
 
+    def total(self, value: float) -> float:
+        """The sum of all processes' values."""
+        if self.size == 1:
+            return value
+        box = torch.tensor([value], dtype=torch.float64)
+        distributed.all_reduce(box)
+        return float(box[0])
+
     def wrap(self, model: nn.Module) -> nn.Module:
         """The model with gradients averaged over the processes."""
         return nn.parallel.DistributedDataParallel(model) if self.size > 1 else model

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -31,6 +32,7 @@ class MetricsLog:
     def flush(self) -> int:
         """Everything on disk so far, as a length in bytes."""
         self._file.flush()
+        os.fsync(self._file.fileno())
         return self._file.tell()
 
     def close(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 import signal
 import threading
 import time
@@ -64,11 +65,16 @@ class Trainer:
 
     def start(self, folder: Path) -> Trainer:
         """Begin a new run in a folder that is there and empty."""
-        self.folder = folder
-        if self.world.leads:
-            files.write_json(folder / "config.json", self.config.to_json())
-        self._open_log()
-        self._save()
+        self.folder, self.progress.processes = folder, self.world.size
+        try:
+            if self.world.leads:
+                files.write_json(folder / "config.json", self.config.to_json())
+            self._open_log()
+            self._save()
+        except OSError:
+            if self.world.leads:
+                shutil.rmtree(folder)  # a run without its first checkpoint is none
+            raise
         return self
 
     @classmethod
@@ -85,6 +91,10 @@ class Trainer:
         trainer.best = {k: v.to(trainer.settings.device) for k, v in checkpoint.part(tensors, "best.").items()}
         trainer.folder, trainer.progress = folder, progress
         trainer.last_checkpoint, trainer.saved_step = path, progress.step
+        if progress.processes != trainer.world.size:
+            words = f"started with {progress.processes} processes, goes on with {trainer.world.size}"
+            trainer.show.note(f"{folder} was {words}: equal to rounding, not to the bit.")
+            progress.processes = trainer.world.size
         trainer._open_log()
         return trainer
 
@@ -121,12 +131,12 @@ class Trainer:
         return self._summarise()
 
     def _backward(self, model: torch.nn.Module, indices: list[int]) -> float:
-        """Gradients of the mean loss over the global batch; returns this process's share of that loss."""
+        """Gradients of the mean loss over the global batch; returns this process's part of that mean."""
         batch = self.train_data.take(self.world.share(indices))
         count = self.objective.count(self.train_data.targets[torch.tensor(indices)])
         loss = self.objective.loss(model(batch.inputs, batch.lengths), batch.targets) / count
         (loss * self.world.size).backward()  # DDP averages over processes; the loss is a sum over them
-        return float(loss.detach()) * self.world.size
+        return float(loss.detach())
 
     def _update(self, rate: float) -> None:
         for group in self.optimizer.param_groups:
@@ -205,6 +215,7 @@ class Trainer:
     def _record(self, loss: float, norm: float, rate: float) -> None:
         progress = self.progress
         if progress.step % LOG_EVERY == 0:
+            loss = self.world.total(loss)
             epoch = progress.step / (len(self.train_data) // self.batch_size)
             numbers = {"loss": _number(loss), "norm": _number(norm), "rate": rate, "epoch": round(epoch, 4)}
             self._write(step=progress.step, seconds=round(progress.seconds, 3), **numbers)
@@ -262,8 +273,8 @@ def checked_device(name: str) -> torch.device:
     """A device that is there."""
     try:
         device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
+        torch.zeros(1, device=device).item()
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).splitlines()[0]
         checks.fail("device", f"be one that torch finds here ({reason})", name, "Leave it out for the CPU.")
     return device

@@ -20,25 +20,32 @@ class Diverged(RuntimeError):  # noqa: N818 (an outcome of training, not a progr
         )
 
 
+@torch.no_grad()
 def clip(parameters: Sequence[nn.Parameter], norm: float | None, value: float | None) -> float:
-    """Clip the gradients in place and return their total norm before that; one that is not finite changes nothing."""
+    """Clip the gradients in place, by value, then by norm; return their norm before that.
+
+    A gradient that is not finite is left as it is, and its norm says so.
+    """
     gradients = [p.grad for p in parameters if p.grad is not None]
-    total = float(torch.nn.utils.get_total_norm(gradients))
-    if not finite(total):
-        return total
-    if value is not None:
-        torch.nn.utils.clip_grad_value_(parameters, value)
-        total_after = torch.nn.utils.get_total_norm(gradients)
-    else:
-        total_after = torch.tensor(total)
-    if norm is not None:
-        torch.nn.utils.clip_grads_with_norm_(parameters, norm, total_after)
+    total = _norm(gradients)
+    if finite(total) and value is not None:
+        for gradient in gradients:
+            gradient.clamp_(-value, value)
+    clipped = total if value is None or not finite(total) else _norm(gradients)
+    if norm is not None and finite(total) and clipped > norm:
+        for gradient in gradients:
+            gradient.mul_(norm / clipped)
     return total
 
 
 def finite(norm: float) -> bool:
     """Whether a gradient norm is a number that a step may be taken with."""
     return norm < float("inf")  # False for NaN too
+
+
+def _norm(gradients: Sequence[Tensor]) -> float:
+    # In float64: a float32 norm overflows at entries that are large but finite, which clipping is there for.
+    return float(torch.stack([g.double().norm() for g in gradients]).norm())
 
 
 @torch.no_grad()
