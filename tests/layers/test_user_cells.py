@@ -213,14 +213,17 @@ def test_prepare_output_and_options_of_a_user_cell() -> None:
     assert layer.cells["l0"].bias is False
 
 
-def test_a_wider_output_feeds_the_next_layer_and_the_stream() -> None:
+def test_a_wider_output_feeds_the_next_layer_and_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     layer = autapse.Recurrent(Scaled, 3, [3, 6], dtype=torch.float64)
     x = torch.randn(T, B, 3, dtype=torch.float64)
+    expected = layer(x)[0].detach()
     assert layer.cells["l1"].input_size == 6
+    calls: list[int] = []
+    prepare = Scaled.prepare
+    monkeypatch.setattr(Scaled, "prepare", lambda cell: calls.append(cell.hidden_size) or prepare(cell))
     stream = layer.stream(B)
-    prepared = [cell.prepared for cell in layer.cells.values()]
-    close(torch.stack([stream(x_t) for x_t in x]), layer(x)[0].detach())
-    assert prepared == [1, 1]
+    close(torch.stack([stream(x_t) for x_t in x]), expected)
+    assert calls == [3, 6], "once for each cell, whatever the number of steps"
 
 
 class Sum(autapse.Cell):
