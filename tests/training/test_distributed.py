@@ -1,6 +1,5 @@
 """One process and two give the same model on the same global batch."""
 
-import json
 import os
 import subprocess
 import sys
@@ -8,6 +7,7 @@ import sys
 import pytest
 import torch
 
+from autapse.training.log import read_metrics
 from small import final_tensors
 
 OPTIONS = {
@@ -40,8 +40,7 @@ def test_two_processes_train_the_model_of_one(tmp_path, task):
     for name in fresh:
         torch.testing.assert_close(one[name], two[name], rtol=1e-4, atol=1e-6)
     logged = [
-        [r["loss"] for r in map(json.loads, (tmp_path / name / "metrics.jsonl").open()) if "loss" in r]
-        for name in ("one", "two")
+        [r["loss"] for r in read_metrics(tmp_path / name / "metrics.jsonl") if "loss" in r] for name in ("one", "two")
     ]
     assert logged[0] == pytest.approx(logged[1], rel=1e-4)
     assert '"processes": 2' in (tmp_path / "two" / "summary.json").read_text()

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from autapse import cells, checks
 from autapse.cells import Cell
+from autapse.cells.base import cell_options
 from autapse.forms import State
 from autapse.layers.batch import Batch, check_features
 from autapse.layers.recurrent import Layer, check_state
@@ -30,6 +31,9 @@ class TorchLayer(Layer):
                 self.register_parameter(f"{name}_{key}", parameter)
                 self._flat_names.append(f"{name}_{key}")
             cell._parameters = dict.fromkeys(cell._parameters)
+        for option in cell_options(self.cell_type):
+            setattr(self, option, getattr(made["l0"], option))  # layer.proj_size, as torch.nn has
+        self.flatten_parameters()
 
     @property
     def cells(self) -> Mapping[str, Cell]:  # type: ignore[override]
@@ -126,6 +130,7 @@ class TorchLayer(Layer):
 
 class RNN(TorchLayer):
     cell_type = cells.RNN
+    nonlinearity: str
 
     def __init__(self, input_size: int, hidden_size: Any, *args: Any, **keywords: Any) -> None:
         # torch.nn.RNN takes nonlinearity as its fourth positional argument, before bias.
@@ -133,7 +138,6 @@ class RNN(TorchLayer):
             keywords["nonlinearity"] = args[1]
             args = (args[0], *args[2:])
         super().__init__(input_size, hidden_size, *args, **keywords)
-        self.nonlinearity = keywords.get("nonlinearity", "tanh")
 
     def _torch_op(self) -> Any:
         return {"tanh": torch.rnn_tanh, "relu": torch.rnn_relu}.get(self.nonlinearity)
@@ -141,10 +145,7 @@ class RNN(TorchLayer):
 
 class GRU(TorchLayer):
     cell_type = cells.GRU
-
-    def __init__(self, *args: Any, **keywords: Any) -> None:
-        super().__init__(*args, **keywords)
-        self.reset = keywords.get("reset", "after")
+    reset: str
 
     def _torch_op(self) -> Any:
         return torch.gru if self.reset == "after" else None
@@ -152,6 +153,7 @@ class GRU(TorchLayer):
 
 class LSTM(TorchLayer):
     cell_type = cells.LSTM
+    peepholes: bool
 
     def __init__(self, input_size: int, hidden_size: Any, *args: Any, **keywords: Any) -> None:
         # torch.nn.LSTM takes proj_size as its eighth positional argument, before device.
@@ -159,8 +161,6 @@ class LSTM(TorchLayer):
             keywords["proj_size"] = args[5]
             args = (*args[:5], *args[6:])
         super().__init__(input_size, hidden_size, *args, **keywords)
-        self.proj_size = keywords.get("proj_size", 0)
-        self.peepholes = keywords.get("peepholes", False)
 
     def _torch_op(self) -> Any:
         return None if self.peepholes else torch.lstm
