@@ -148,6 +148,15 @@ def test_a_trivial_score_of_zero_is_no_error(capsys, tmp_path, monkeypatch):
     assert "trivial (always the more frequent class): 0.000" in said(capsys, "compare", "walk", "--cells", "rin", *walk)
 
 
+def test_resuming_with_another_number_of_processes_is_told(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    said(capsys, "run", "adding", *SMALL, "--out", "run")
+    (tmp_path / "run" / "summary.json").unlink()
+    state = tmp_path / "run" / "state.json"
+    state.write_text(state.read_text().replace('"processes": 1', '"processes": 2'))
+    assert "started with 2 processes, goes on with 1: equal to rounding" in said(capsys, "resume", "run")
+
+
 def test_split_cells():
     assert split_cells("rin, leakyrnn:tau=(1,50),gru") == ["rin", "leakyrnn:tau=(1,50)", "gru"]
 

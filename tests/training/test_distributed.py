@@ -54,6 +54,15 @@ def test_each_line_is_said_once_and_resume_joins_too(tmp_path):
     assert done.stdout.count("is finished, at step 40") == 1
 
 
+def test_divergence_is_told_once_and_names_the_checkpoint(tmp_path):
+    words = ["run", "adding", *OPTIONS["adding"].split(), *COMMON.split(), "--out", "two", "--max-rescues", "2"]
+    done = torchrun(2, [*words, "--cell", "irnn", "--learning-rate", "1e30"], tmp_path)
+    assert done.returncode != 0
+    assert done.stderr.count("Training diverged") == 1
+    assert "two/checkpoint-0.safetensors" in done.stderr
+    assert "AttributeError" not in done.stderr
+
+
 def test_comparing_is_for_one_process(tmp_path):
     done = torchrun(2, ["compare", "adding", "--cells", "rin"], tmp_path)
     assert done.returncode != 0

@@ -174,6 +174,13 @@ def test_a_lone_size_and_a_list_of_sizes_are_welcome():
         ModelConfig(bidirectional="no")
 
 
+def test_a_folder_with_something_in_it_is_neither_used_nor_removed(tmp_path):
+    (tmp_path / "precious.txt").write_text("precious")
+    with pytest.raises(checks.InputError, match="is not empty and is not overwritten"):
+        Trainer(small_config()).start(tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ["precious.txt"]
+
+
 def test_a_changed_config_is_not_resumed(tmp_path):
     train(small_config(), tmp_path / "run")
     path = tmp_path / "run" / "config.json"

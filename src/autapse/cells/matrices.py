@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
@@ -26,12 +27,12 @@ def cayley(A: Tensor) -> Tensor:
     return torch.linalg.solve(identity - A, identity + A)
 
 
-def rotations(angles: Tensor, n: int) -> Tensor:
-    """A product of layers of 2×2 rotations, `angles` [layers, n // 2].
+def rotations(angles: Sequence[Tensor], n: int) -> Tensor:
+    """A product of layers of 2×2 rotations, one angle per pair in each layer.
 
     Layer l turns the coordinate pairs (l mod 2 + 2i, l mod 2 + 2i + 1), as in the real form of EURNN's tunable style.
     """
-    product = torch.eye(n, dtype=angles.dtype, device=angles.device)
+    product = torch.eye(n, dtype=angles[0].dtype, device=angles[0].device)
     for layer, angle in enumerate(angles):
         product = _rotate_pairs(product, angle, offset=layer % 2)
     return product

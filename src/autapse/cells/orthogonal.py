@@ -21,9 +21,9 @@ class OrthogonalRNN(FormCell):
 
     R = exp(A) (`parametrization="exp"`) or (I − A)⁻¹(I + A) ("cayley") of a skew A with n(n−1)/2 parameters, or a
     product of `capacity` layers of 2×2 rotations on alternating neighbour pairs ("rotations"), the real form of the
-    ERNN paper's baseline EURNN (Jing et al. 2017; `capacity` defaults to hidden_size, n(n−1)/2
-    angles in all). With another `nonlinearity`, h' = act(W·x + R·h + b). R starts as a block diagonal of random
-    rotations (exp, cayley: by up to π/2), or with random angles (rotations); W uniform in ±1/√n; b = 0.
+    ERNN paper's baseline EURNN (Jing et al. 2017; `capacity` defaults to hidden_size, n(n−1)/2 angles in all). With
+    another `nonlinearity`, h' = act(W·x + R·h + b). R starts as a block diagonal of random rotations (exp, cayley: by
+    up to π/2), or with random angles (rotations); W uniform in ±1/√n; b = 0.
     """
 
     form_class = Leaky
@@ -46,7 +46,7 @@ class OrthogonalRNN(FormCell):
         self.nonlinearity = checks.one_of("nonlinearity", nonlinearity, ("modrelu", *ACTIVATIONS))
         self.weight_ih = self._parameter(hidden_size, input_size)
         if parametrization == "rotations":
-            self.weight_hh = self._parameter(int(self._has_angle().sum()))
+            self.weight_hh = self._parameter(sum(self._pairs()))
         else:
             self.weight_hh = self._parameter(hidden_size * (hidden_size - 1) // 2)
         self.bias_h = self._bias(hidden_size)
@@ -66,18 +66,14 @@ class OrthogonalRNN(FormCell):
         # The Cayley map of [[0, s], [−s, 0]] turns by 2·atan(s), the exponential by s.
         self.weight_hh[in_block] = torch.tan(angle / 2) if self.parametrization == "cayley" else angle
 
-    def _has_angle(self) -> Tensor:
-        """Which of [layers, n // 2] places have a pair to turn: every second layer of an even n is one pair short."""
-        layers, pairs = torch.arange(self.capacity or self.hidden_size), torch.arange(self.hidden_size // 2)
-        return pairs < (self.hidden_size - layers[:, None] % 2) // 2
+    def _pairs(self) -> list[int]:
+        """How many pairs each layer of rotations turns: every second layer of an even n is one short."""
+        return [(self.hidden_size - layer % 2) // 2 for layer in range(self.capacity or self.hidden_size)]
 
     def matrix(self) -> Tensor:
         """R, [H, H], orthogonal."""
         if self.parametrization == "rotations":
-            places = tuple(index.to(self.weight_hh.device) for index in self._has_angle().nonzero(as_tuple=True))
-            shape = (self.capacity or self.hidden_size, self.hidden_size // 2)
-            angles = self.weight_hh.new_zeros(shape).index_put(places, self.weight_hh)
-            return rotations(angles, self.hidden_size)
+            return rotations(self.weight_hh.split(self._pairs()), self.hidden_size)
         A = skew(self.weight_hh, self.hidden_size)
         return exponential(A) if self.parametrization == "exp" else cayley(A)
 

@@ -28,18 +28,15 @@ def main(words: list[str]) -> int:
 
     folder = find_run(args.run)
     progress, path, checksum = read_state(folder)
-    read_tensors(path, checksum)  # also a finished run may be damaged
+    _, config = read_tensors(path, checksum)  # also a finished run may be damaged
     with speaking_for_all() as console:
         if progress.finished and (folder / "summary.json").exists():
             console.print(f"{folder} is finished, at step {progress.step}. `autapse eval {folder}` scores it.")
             return 0
-        trainer = Trainer.resume(folder)
-        config = trainer.config
         steps, metric = config.training.steps, config.task.metric
         with Screen(console, config.model.cell, progress.step, steps, metric) as screen:
             screen.note(f"{folder}: going on at step {progress.step} of {steps}")
-            trainer.show = screen
-            summary = trainer.train()
+            summary = Trainer.resume(folder, screen).train()
         if summary:
             print_summary(console, summary, config)
     return 0

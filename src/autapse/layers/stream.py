@@ -57,10 +57,11 @@ class Stream:
         if tuple(x.shape) != (self.batch_size, self._layer.input_size):
             rule = f"have shape (batch_size, input_size) = {(self.batch_size, self._layer.input_size)}"
             checks.fail("x_t", rule, tuple(x_t.shape), kind=checks.ShapeError)
-        self._layer._check_dtype(x)
+        if x.dtype != self._batch.rows.dtype:
+            self._layer._check_dtype(x)
         for layer, (cell, drive, weights) in enumerate(self._cells):
             new = cell.step(drive(x), self._states[layer], weights, self.position)
-            self._states[layer] = cell.checked(new, self.batch_size)
+            self._states[layer] = new if self.position else cell.checked(new, self.batch_size)
             x = cell.output(self._states[layer])
         self.position += 1
         return x.squeeze(0) if x_t.dim() == 1 else x

@@ -64,14 +64,15 @@ class TorchLayer(Layer):
             states = self._states_of(h0, len(sizes))
             for state, size in zip(states, sizes, strict=True):
                 check_state(state, (*leading, size), x, "num_layers·directions")
-        weights = [getattr(self, name) for name in self._flat_names]
-        output, *final = op(
-            x, states[0] if len(states) == 1 else states, weights, *self._op_settings(), self.batch_first
-        )
+        hidden = states[0] if len(states) == 1 else states
+        output, *final = op(x, hidden, *self._op_settings(), self.batch_first)
         return output, final[0] if len(final) == 1 else tuple(final)
 
+    def _flat_weights(self) -> list[Tensor]:
+        return [getattr(self, name) for name in self._flat_names]
+
     def _op_settings(self) -> tuple[Any, ...]:
-        return self.bias, self.num_layers, self.dropout, self.training, self.bidirectional
+        return self._flat_weights(), self.bias, self.num_layers, self.dropout, self.training, self.bidirectional
 
     def _run(
         self, cells: Mapping[str, Cell], batch: Batch, states: dict[str, State], start: int, keep: bool
@@ -82,7 +83,7 @@ class TorchLayer(Layer):
         running = batch.sizes[0]  # sequences of length 0 keep their state
         stacked = [torch.stack(column)[:, :running] for column in zip(*states.values(), strict=True)]
         hidden = stacked[0] if len(stacked) == 1 else stacked
-        shared = ([getattr(self, name) for name in self._flat_names], *self._op_settings())
+        shared = self._op_settings()
         if batch.sizes[-1] == running:
             output, *final = op(batch.rows.view(len(batch.sizes), running, self.input_size), hidden, *shared, False)
             output = output.reshape(-1, output.shape[-1])
@@ -103,7 +104,7 @@ class TorchLayer(Layer):
 
     def flatten_parameters(self) -> None:
         """On a GPU, put the weights into one piece of memory, which cuDNN wants; elsewhere nothing."""
-        weights = [getattr(self, name) for name in self._flat_names]
+        weights = self._flat_weights()
         if (
             self._torch_op() is None
             or isinstance(self.hidden_size, list)

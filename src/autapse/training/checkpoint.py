@@ -83,7 +83,7 @@ def save(
     model: SequenceModel,
     best: dict[str, Tensor],
     optimizer: Optimizer,
-) -> Path:
+) -> None:
     """Write a checkpoint, then the state that names it, then drop older ones."""
     tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
     tensors |= {f"best.{name}": value for name, value in best.items()}
@@ -95,14 +95,18 @@ def save(
         {name: value.detach().cpu().contiguous() for name, value in tensors.items()},
         metadata={"config": json.dumps(config.to_json())},
     )
-    path = folder / f"checkpoint-{progress.step}.safetensors"
+    path = path_of(folder, progress.step)
     files.write_bytes(path, content)
     state = {"checkpoint": path.name, "sha256": hashlib.sha256(content).hexdigest(), **dataclasses.asdict(progress)}
     files.write_json(folder / "state.json", state)
     for old in folder.glob("checkpoint-*.safetensors"):
         if old != path:
             old.unlink()
-    return path
+
+
+def path_of(folder: Path, step: int) -> Path:
+    """Where the checkpoint of a step is."""
+    return folder / f"checkpoint-{step}.safetensors"
 
 
 def read_state(folder: Path) -> tuple[Progress, Path, str]:

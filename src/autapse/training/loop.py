@@ -60,11 +60,14 @@ class Trainer:
         self.progress = Progress()
         self.best = self._weights()
         self.saved_step = 0
+        self._epoch = -1
 
     # Beginnings -------------------------------------------------------------------------------------------------
 
     def start(self, folder: Path) -> Trainer:
         """Begin a new run in a folder that is there and empty."""
+        if self.world.leads and any(folder.iterdir()):
+            raise checks.InputError(f"{folder} is not empty and is not overwritten. Choose another folder.")
         self.folder, self.progress.processes = folder, self.world.size
         try:
             if self.world.leads:
@@ -90,7 +93,7 @@ class Trainer:
         checkpoint.load_optimizer(trainer.optimizer, trainer.model, tensors)
         trainer.best = {k: v.to(trainer.settings.device) for k, v in checkpoint.part(tensors, "best.").items()}
         trainer.folder, trainer.progress = folder, progress
-        trainer.last_checkpoint, trainer.saved_step = path, progress.step
+        trainer.saved_step = progress.step
         if progress.processes != trainer.world.size:
             words = f"started with {progress.processes} processes, goes on with {trainer.world.size}"
             trainer.show.note(f"{folder} was {words}: equal to rounding, not to the bit.")
@@ -102,6 +105,14 @@ class Trainer:
 
     def train(self) -> dict[str, Any]:
         """Train to the end and return the summary, which is also in summary.json."""
+        try:
+            self._loop()
+            return self._summarise()
+        finally:
+            if self.log:
+                self.log.close()
+
+    def _loop(self) -> None:
         model, progress, settings = self.world.wrap(self.model), self.progress, self.settings
         clock, saved_at = time.perf_counter() - progress.seconds, time.perf_counter()
         with _interrupts() as interrupted:
@@ -128,7 +139,6 @@ class Trainer:
                     saved_at = time.perf_counter()
                 if stop and not progress.finished:
                     raise Interrupted(self.folder, progress.step, self.saved_step)
-        return self._summarise()
 
     def _backward(self, model: torch.nn.Module, indices: list[int]) -> float:
         """Gradients of the mean loss over the global batch; returns this process's part of that mean."""
@@ -153,9 +163,8 @@ class Trainer:
             self.show.note(f"A gradient was not finite at step {progress.step}: rescued by '{settings.rescue}'.")
         if progress.rescues_in_a_row > settings.max_rescues:
             self._write(event="diverged", step=progress.step, sequences=indices)
-            if self.log:
-                self.log.close()
-            raise Diverged(progress.step, progress.rescues_in_a_row, indices, self.last_checkpoint)
+            last_good = checkpoint.path_of(self.folder, self.saved_step)
+            raise Diverged(progress.step, progress.rescues_in_a_row, indices, last_good)
         if settings.rescue == "random" and settings.clip_norm is not None:
             random_step(self.parameters, rate, settings.clip_norm, _seed(settings.seed, progress.step, 0))
 
@@ -208,8 +217,6 @@ class Trainer:
                 "processes": self.world.size,
             }
             files.write_json(self.folder / "summary.json", summary)
-        if self.log:
-            self.log.close()
         return summary
 
     def _record(self, loss: float, norm: float, rate: float) -> None:
@@ -222,13 +229,13 @@ class Trainer:
             self.show.update(progress.step, loss)
 
     def _save(self) -> None:
+        if not self.log:
+            return
         # A checkpoint must be a good place to go on from, so none is taken amid gradients that are not finite.
         good = self.progress.rescues_in_a_row == 0 and all(bool(p.isfinite().all()) for p in self.parameters)
-        if self.log and (good or self.progress.finished):
+        if good or self.progress.finished:
             self.progress.metrics_bytes = self.log.flush()
-            self.last_checkpoint = checkpoint.save(
-                self.folder, self.config, self.progress, self.model, self.best, self.optimizer
-            )
+            checkpoint.save(self.folder, self.config, self.progress, self.model, self.best, self.optimizer)
             self.saved_step = self.progress.step
 
     def _open_log(self) -> None:
@@ -244,7 +251,7 @@ class Trainer:
     def _batch_indices(self, step: int) -> list[int]:
         """The global batch of a step: whole batches of each epoch's own order."""
         epoch, place = divmod(step, len(self.train_data) // self.batch_size)
-        if getattr(self, "_epoch", None) != epoch:
+        if self._epoch != epoch:
             self._epoch, self._order = epoch, epoch_order(len(self.train_data), self.settings.seed, epoch)
         return self._order[place * self.batch_size : (place + 1) * self.batch_size]
 
