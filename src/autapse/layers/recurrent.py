@@ -18,7 +18,7 @@ from autapse.cells.base import COMMON, Cell, cell_options, constructor_arguments
 from autapse.forms import State
 from autapse.layers.batch import Batch, make_batch
 from autapse.layers.stream import Stream
-from autapse.unfold import scan_reference
+from autapse.unfold import scan
 
 Hidden = Any  # what h0 and h_n are: a tensor, a tuple of one tensor per state, or tuples per layer; see Recurrent
 
@@ -33,7 +33,9 @@ class Recurrent(nn.Module):
 
     `hidden_size` may be a list, one size per layer; then h0 and h_n are tuples, one [directions, B, H_l] per layer. A
     cell with several state tensors has a tuple of such h0 and h_n, one per state, as torch.nn.LSTM has. Further
-    keywords are options of the cell. In training mode `dropout` acts on the output of each layer but the last.
+    keywords are options of the cell. In training mode `dropout` acts on the output of each layer but the last. With
+    `checkpoint_every=k` the backward pass computes k steps at a time anew instead of keeping what every step needs, for
+    long sequences on little memory.
     """
 
     def __init__(
@@ -48,6 +50,8 @@ class Recurrent(nn.Module):
         bidirectional: bool = False,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
+        *,
+        checkpoint_every: int | None = None,
         **options: Any,
     ) -> None:
         super().__init__()
@@ -61,6 +65,9 @@ class Recurrent(nn.Module):
         self.batch_first = checks.boolean("batch_first", batch_first)
         self.dropout = checks.number("dropout", dropout, low=0.0, high=1.0)
         self.bidirectional = checks.boolean("bidirectional", bidirectional)
+        self.checkpoint_every = (
+            None if checkpoint_every is None else checks.integer("checkpoint_every", checkpoint_every, minimum=1)
+        )
         if dropout > 0 and self.num_layers == 1:
             # torch.nn warns about the same mistake.
             warnings.warn(f"dropout={dropout} has no effect: it acts between layers and num_layers is 1", stacklevel=3)
@@ -116,7 +123,7 @@ class Recurrent(nn.Module):
             cell.reset_parameters()
 
     def extra_repr(self) -> str:
-        shown = {"num_layers": 1, "batch_first": False, "dropout": 0.0, "bidirectional": False}
+        shown = {"num_layers": 1, "batch_first": False, "dropout": 0.0, "bidirectional": False, "checkpoint_every": None}
         words = [f"{name}={getattr(self, name)!r}" for name, default in shown.items() if getattr(self, name) != default]
         first = self.cells[self._key(0, 0)]
         return ", ".join([str(self.input_size), str(self.hidden_size), *words, *option_words(first)])
@@ -186,14 +193,10 @@ class Recurrent(nn.Module):
                 key = self._key(layer, direction)
                 cell = cells[key]
                 turn = batch.reverse if direction else _as_it_is
-                trace, final[key] = scan_reference(
-                    cell, cell.prepare(), turn(cell.drive(rows)), states[key], batch.sizes, start
-                )
-                outputs.append(turn(_rows([cell.output(s) for s in trace], rows, cell.output_size)))
+                trace, final[key] = scan(cell, turn(rows), states[key], batch.sizes, start, keep, self.checkpoint_every)
+                outputs.append(turn(cell.output(trace)))
                 if keep:
-                    columns = zip(*trace, strict=True) if trace else [()] * len(cell.state_sizes)
-                    pairs = zip(columns, cell.state_sizes, strict=True)
-                    kept.append([turn(_rows(list(column), rows, size)) for column, size in pairs])
+                    kept.append([turn(state) for state in trace])
             rows = torch.cat(outputs, dim=-1) if self.bidirectional else outputs[0]
             traces.append([torch.stack(both, dim=1) for both in zip(*kept, strict=True)])
         return rows, final, traces
@@ -277,6 +280,8 @@ class Layer(Recurrent):
         bidirectional: bool = False,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
+        *,
+        checkpoint_every: int | None = None,
         **options: Any,
     ) -> None:
         super().__init__(
@@ -290,6 +295,7 @@ class Layer(Recurrent):
             bidirectional,
             device,
             dtype,
+            checkpoint_every=checkpoint_every,
             **options,
         )
 
@@ -333,10 +339,6 @@ def check_state(state: Any, expected: tuple[int, ...], like: Tensor, first: str)
         checks.fail("h0", rule, tuple(state.shape), "Pass h0=None for zeros.", checks.ShapeError)
     if state.dtype != like.dtype and not torch.is_autocast_enabled(like.device.type):
         checks.fail("h0", f"have the dtype of the input, {like.dtype}", state.dtype, kind=checks.ShapeError)
-
-
-def _rows(steps: list[Tensor], like: Tensor, size: int) -> Tensor:
-    return torch.cat(steps) if steps else like.new_zeros(0, size)
 
 
 def _as_it_is(rows: Tensor) -> Tensor:

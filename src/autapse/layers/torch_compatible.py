@@ -14,6 +14,7 @@ from autapse.cells.base import cell_options
 from autapse.forms import State
 from autapse.layers.batch import Batch, check_features
 from autapse.layers.recurrent import Layer, check_state
+from autapse.unfold.fused import kernels_serve
 
 
 class TorchLayer(Layer):
@@ -52,7 +53,7 @@ class TorchLayer(Layer):
     def _whole(self, x: Tensor, h0: Any) -> tuple[Tensor, Any] | None:
         # The common call, as torch.nn makes it: no rearranging of what the op takes as it is.
         op = self._torch_op()
-        if op is None or isinstance(self.hidden_size, list) or 0 in x.shape:
+        if op is None or 0 in x.shape or self._runs_itself(x):
             return None
         check_features(x, 3, self.input_size)
         self._check_dtype(x)
@@ -68,6 +69,10 @@ class TorchLayer(Layer):
         output, *final = op(x, hidden, *self._op_settings(), self.batch_first)
         return output, final[0] if len(final) == 1 else tuple(final)
 
+    def _runs_itself(self, x: Tensor) -> bool:
+        """Whether the layer's own scan is the better way, or the only one, for this input."""
+        return isinstance(self.hidden_size, list) or self.checkpoint_every is not None or kernels_serve(x)
+
     def _flat_weights(self) -> list[Tensor]:
         return [getattr(self, name) for name in self._flat_names]
 
@@ -78,7 +83,7 @@ class TorchLayer(Layer):
         self, cells: Mapping[str, Cell], batch: Batch, states: dict[str, State], start: int, keep: bool
     ) -> tuple[Tensor, dict[str, State], list[list[Tensor]]]:
         op = self._torch_op()
-        if op is None or keep or isinstance(self.hidden_size, list) or not batch.sizes:
+        if op is None or keep or not batch.sizes or self._runs_itself(batch.rows):
             return super()._run(cells, batch, states, start, keep)
         running = batch.sizes[0]  # sequences of length 0 keep their state
         stacked = [torch.stack(column)[:, :running] for column in zip(*states.values(), strict=True)]

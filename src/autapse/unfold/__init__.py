@@ -1,5 +1,7 @@
 """How a cell becomes a sequence."""
 
-from autapse.unfold.scan import scan_reference
+from autapse.unfold.fused import scan_fused
+from autapse.unfold.reference import scan_reference
+from autapse.unfold.scan import scan
 
-__all__ = ["scan_reference"]
+__all__ = ["scan", "scan_fused", "scan_reference"]

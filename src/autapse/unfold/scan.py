@@ -1,4 +1,4 @@
-"""The scan: a stencil of (−1) solved one step after the other."""
+"""The scan of a layer: by the native kernels where they can, else by the reference; whole, or with recomputation."""
 
 from __future__ import annotations
 
@@ -7,38 +7,46 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from autapse.cells import Cell
 from autapse.forms import State
+from autapse.unfold.fused import can_fuse, scan_fused
+from autapse.unfold.reference import Scanned, scan_reference
 
 
-def scan_reference(
+def scan(
     cell: Cell,
-    weights: Any,  # what cell.prepare() made
-    drive: Tensor,  # [N, G], the steps of all sequences: first step of all, second step of those that have one, ...
-    state: State,  # each [B, S], longest sequence first
-    sizes: Sequence[int],  # how many sequences are running at each step; never grows; sums to N
-    start: int = 0,  # position of the first step
-) -> tuple[list[State], State]:
-    """The states after each step, and the state of each sequence at its own end."""
-    trace: list[State] = []
+    x: Tensor,  # [N, D]
+    state: State,  # each [B, S]
+    sizes: Sequence[int],
+    start: int = 0,
+    keep: bool = True,  # all states of each step, or at least what the cell's output needs
+    checkpoint_every: int | None = None,
+) -> Scanned:
+    """`scan_fused` where the native library can run this cell on this input, `scan_reference` elsewhere.
+
+    With `checkpoint_every=k` a backward pass keeps the states at every k-th step only and computes k steps at a time
+    anew, so that it holds T/k + k states instead of T.
+    """
+    run = scan_fused if can_fuse(cell, x, state) else scan_reference
+    if checkpoint_every is None or checkpoint_every >= len(sizes) or not torch.is_grad_enabled():
+        return run(cell, x, state, sizes, start, keep)  # type: ignore[arg-type]
+    return _in_pieces(run, cell, x, state, sizes, start, keep, checkpoint_every)
+
+
+def _in_pieces(
+    run: Any, cell: Cell, x: Tensor, state: State, sizes: Sequence[int], start: int, keep: bool, every: int
+) -> Scanned:
+    pieces = [sizes[n : n + every] for n in range(0, len(sizes), every)]
+    traces: list[State] = []
     ended: list[State] = []
-    for t, u in enumerate(drive.split(list(sizes)), start):
-        state, stopped = _split(state, len(u))
-        ended += stopped
-        state = cell.step(u, state, weights, t)
-        if not trace:
-            cell.checked(state, len(u))
-        trace.append(state)
-    return trace, _rejoin(state, ended)
-
-
-def _split(state: State, running: int) -> tuple[State, list[State]]:
-    if running == len(state[0]):
-        return state, []
-    return tuple(s[:running] for s in state), [tuple(s[running:] for s in state)]
-
-
-def _rejoin(state: State, ended: list[State]) -> State:
-    parts = [state, *reversed(ended)]
-    return state if len(parts) == 1 else tuple(torch.cat(part) for part in zip(*parts, strict=True))
+    for n, (piece, rows) in enumerate(zip(pieces, x.split([sum(piece) for piece in pieces]), strict=True)):
+        # Sequences that ended in an earlier piece leave, so that a piece is a batch of its own.
+        ended.append(tuple(s[piece[0] :] for s in state))
+        state = tuple(s[: piece[0]] for s in state)
+        trace, state = checkpoint(run, cell, rows, state, piece, start + n * every, keep, use_reentrant=False)
+        traces.append(trace)
+    states = tuple(torch.cat(column) for column in zip(*traces, strict=True))
+    final = tuple(torch.cat(column) for column in zip(state, *reversed(ended), strict=True))
+    return states, final

@@ -1,0 +1,154 @@
+"""The shared library: where it is, what it can do, and why it is off if it is."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import warnings
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from autapse import checks
+
+SWITCH = "AUTAPSE_NATIVE"  # 0 forces the reference
+INSTRUCTION_SET = "AUTAPSE_ISA"  # forces an instruction set
+INSTRUCTION_SETS = ("avx512", "avx2", "baseline")
+ABI = 1
+REMEDY = (
+    "Install a C++ compiler (such as g++) and then autapse again (pip install --force-reinstall --no-deps --no-cache-dir "
+    f"followed by how you installed it), or set {SWITCH}=0 to use plain PyTorch without this warning."
+)
+
+
+class Problem(ctypes.Structure):
+    """A scan as src/abi.h declares it; see there for the meaning and the shape of each field."""
+
+    _fields_ = (
+        *((name, ctypes.c_int32) for name in ("form", "activation", "wide", "threads", "reset_after", "per_step")),
+        *((name, ctypes.c_int64) for name in ("steps", "batch", "inputs", "hidden", "outputs", "inner")),
+        *(
+            (name, ctypes.c_void_p)
+            for name in (
+                "sizes x weight bias matrix offset projection alpha beta h0 c0 packed h c h_n c_n reserve "
+                "grad_h grad_c grad_h_n grad_c_n grad_x grad_weight grad_bias grad_matrix grad_offset grad_projection "
+                "grad_alpha grad_beta grad_h0 grad_c0"
+            ).split()
+        ),
+    )
+
+
+class Loaded(NamedTuple):
+    library: Any  # ctypes.CDLL, or None
+    reason: str  # why there is none
+
+
+class OutOfMemory(MemoryError):
+    """The kernels could not get the scratch memory that a call needs."""
+
+
+@cache
+def load() -> Loaded:
+    """The library, loaded at the first call."""
+    if switched_off():
+        return Loaded(None, f"{SWITCH}={os.environ[SWITCH]} is set")
+    path = _find()
+    if path is None:
+        return Loaded(None, "the package was installed without it: no C++ compiler was found, or the build failed")
+    # After torch, so that the library shares torch's OpenMP threads and follows torch.set_num_threads.
+    import torch  # noqa: F401
+
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as problem:
+        return Loaded(None, f"{path} could not be loaded: {problem}")
+    if library.autapse_abi() != ABI:
+        return Loaded(None, f"{path} belongs to another version of autapse")
+    _declare(library)
+    wanted = os.environ.get(INSTRUCTION_SET)
+    if wanted and library.autapse_use(wanted.encode()):
+        here = [name for name in INSTRUCTION_SETS if library.autapse_has(name.encode())]
+        rule = f"be one of this machine's: {', '.join(here)}"
+        checks.fail(f"the environment variable {INSTRUCTION_SET}", rule, wanted, "Unset it to get the best.")
+    return Loaded(library, "")
+
+
+def available() -> bool:
+    return load().library is not None
+
+
+def switched_off() -> bool:
+    return os.environ.get(SWITCH, "").strip().lower() in ("0", "off", "false", "no")
+
+
+def instruction_sets() -> list[str]:
+    """Those that this machine and this build have, best first."""
+    library = load().library
+    return [name for name in INSTRUCTION_SETS if library.autapse_has(name.encode())] if library else []
+
+
+def use(instruction_set: str) -> None:
+    """Switch to another of the machine's instruction sets, for tests and benchmarks."""
+    library = load().library
+    if library is None or library.autapse_use(instruction_set.encode()):
+        checks.fail("instruction_set", f"be one of {instruction_sets()}", instruction_set)
+
+
+def info() -> dict[str, Any]:
+    """What the layers run on: instruction set, threads, version, and why the native library is off if it is.
+
+    >>> autapse.native.info()["available"] in (True, False)
+    True
+    """
+    import torch
+
+    library, reason = load()
+    return {
+        "available": library is not None,
+        "reason": reason,
+        "instruction_set": library.autapse_instruction_set().decode() if library else None,
+        "instruction_sets": instruction_sets(),
+        "threads": torch.get_num_threads(),
+        "version": library.autapse_abi() if library else None,
+        "path": library._name if library else None,
+    }
+
+
+@cache
+def warn_if_missing() -> None:
+    """One warning per process where layers run on plain PyTorch though nobody asked for that."""
+    library, reason = load()
+    if library is None and not switched_off():
+        warnings.warn(f"autapse runs on plain PyTorch, several times slower: {reason}. {REMEDY}", stacklevel=3)
+
+
+def run(function: str, problem: Problem) -> None:
+    """`forward` or `backward`, with the interpreter's lock released."""
+    if getattr(load().library, f"autapse_{function}")(ctypes.byref(problem)):
+        raise OutOfMemory(f"The {function} pass found no memory for its buffers; use a smaller batch.")
+
+
+def _find() -> Path | None:
+    names = {"win32": "autapse.dll", "darwin": "libautapse.dylib"}
+    # An editable install keeps the library apart from the sources; the package's path has both places.
+    places = [Path(place) / "native" for place in sys.modules["autapse"].__path__]
+    found = [place / names.get(sys.platform, "libautapse.so") for place in places]
+    return next((path for path in found if path.exists()), None)
+
+
+def _declare(library: Any) -> None:
+    problem = ctypes.POINTER(Problem)
+    for name, result, arguments in (
+        ("reserve", ctypes.c_int64, [problem]),
+        ("packed_bytes", ctypes.c_int64, [problem]),
+        ("pack", None, [problem, ctypes.c_void_p]),
+        ("forward", ctypes.c_int, [problem]),
+        ("backward", ctypes.c_int, [problem]),
+        ("instruction_set", ctypes.c_char_p, []),
+        ("has", ctypes.c_int, [ctypes.c_char_p]),
+        ("use", ctypes.c_int, [ctypes.c_char_p]),
+        ("huge_pages", None, [ctypes.c_void_p, ctypes.c_int64]),
+    ):
+        function = getattr(library, f"autapse_{name}")
+        function.restype, function.argtypes = result, arguments

@@ -1,0 +1,71 @@
+// The C ABI: one plain struct that describes a scan, and the few functions that take it.
+// Nothing here knows a framework. Pointers are to dense row-major memory of the problem's element type.
+#pragma once
+
+#include <cstdint>
+
+#define AUTAPSE_API __attribute__((visibility("default")))
+
+extern "C" {
+
+enum autapse_form { AUTAPSE_LEAKY, AUTAPSE_CHAIN, AUTAPSE_SHARED_GATE, AUTAPSE_UGRNN, AUTAPSE_GRU, AUTAPSE_LSTM };
+enum autapse_activation { AUTAPSE_TANH, AUTAPSE_RELU, AUTAPSE_SIGMOID, AUTAPSE_IDENTITY, AUTAPSE_MODRELU };
+
+// N is the sum of sizes, G the width of the drive (a multiple of H), O the width of the state h.
+// The rows of x, h, c, reserve and their gradients are in the order of a PackedSequence: the first step of every
+// sequence, longest first, then the second step of those that have one, and so on.
+struct autapse_problem {
+    int32_t form, activation;
+    int32_t wide;         // 0: float, 1: double
+    int32_t threads;
+    int32_t reset_after;  // GRU: the reset gate acts after the product
+    int32_t per_step;     // leaky: alpha and beta are [T, K], not [H]
+    int64_t steps, batch, inputs, hidden, outputs;
+    int64_t inner;        // leaky: K; chain: number of maps; 1 elsewhere
+    const int64_t* sizes; // [T], sequences that run at each step; never grows
+
+    const void *x;          // [N, D]; the drive itself, [N, G], where weight is null
+    const void *weight;     // [G, D]
+    const void *bias;       // [G] or null
+    const void *matrix;     // leaky, shared gate [H, H]; chain [n, H, H]; ugrnn [2H, H]; gru [3H, H]; lstm [4H, O]
+    const void *offset;     // leaky: threshold [H]; chain [n - 1, H]; gru: b_n [H]; lstm: peepholes [3, H]; or null
+    const void *projection; // lstm: [O, H] or null
+    const void *alpha;      // leaky: [H] or [T, K], null for 1; shared gate: p0, p1 of each step, [T, 2]
+    const void *beta;       // leaky: the same, null for 0; shared gate: q0, q1, [T, 2]
+    const void *h0, *c0;    // [B, O], [B, H]
+    const void *packed;     // what autapse_pack made, or null to pack at each call
+
+    void *h, *c;            // [N, O]; [N, H] or null where the cells are not wanted
+    void *h_n, *c_n;        // [B, O], [B, H]
+    void *reserve;          // [N, autapse_reserve()], what the backward pass needs; null to save nothing
+
+    const void *grad_h, *grad_c;     // of h and c, or null for zero
+    const void *grad_h_n, *grad_c_n; // of h_n and c_n, or null for zero
+
+    // Written by the backward pass where not null.
+    void *grad_x, *grad_weight, *grad_bias, *grad_matrix, *grad_offset, *grad_projection;
+    void *grad_alpha, *grad_beta;
+    void *grad_h0, *grad_c0;
+};
+
+AUTAPSE_API int64_t autapse_reserve(const autapse_problem*);     // columns of the reserve
+AUTAPSE_API int64_t autapse_packed_bytes(const autapse_problem*);
+AUTAPSE_API void autapse_pack(const autapse_problem*, void* packed); // the matrices of the forward pass, 64-byte aligned
+AUTAPSE_API int autapse_forward(const autapse_problem*);  // 0, or 1 where memory ran out
+AUTAPSE_API int autapse_backward(const autapse_problem*);
+
+AUTAPSE_API const char* autapse_instruction_set();          // the one in use
+AUTAPSE_API int autapse_use(const char* instruction_set);   // 0, or 1 where this machine or this build does not have it
+AUTAPSE_API int autapse_has(const char* instruction_set);   // 1 if this machine and this build have it
+AUTAPSE_API int autapse_abi();                              // changes with the struct
+AUTAPSE_API void autapse_huge_pages(void* memory, int64_t bytes); // fewer page faults on fresh large memory, where Linux allows
+}
+
+// One instruction set's kernels.
+struct autapse_engine {
+    int64_t (*reserve)(const autapse_problem*);
+    int64_t (*packed_bytes)(const autapse_problem*);
+    void (*pack)(const autapse_problem*, void*);
+    int (*forward)(const autapse_problem*);
+    int (*backward)(const autapse_problem*);
+};

@@ -1,0 +1,85 @@
+// The C ABI: picks the instruction set and hands over.
+#include "abi.h"
+
+#include <atomic>
+#include <cstring>
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
+extern const autapse_engine autapse_baseline;
+#ifdef AUTAPSE_X86
+extern const autapse_engine autapse_avx2, autapse_avx512;
+#endif
+
+namespace {
+
+struct Entry {
+    const char* name;
+    const autapse_engine* engine;
+    bool here;
+};
+
+// Best first.
+const Entry* entries() {
+    static const Entry all[] = {
+#ifdef AUTAPSE_X86
+#ifdef AUTAPSE_EMULATE_WIDE
+        {"avx512", &autapse_avx512, true},
+#else
+        {"avx512", &autapse_avx512,
+         __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")},
+#endif
+        {"avx2", &autapse_avx2, __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")},
+#endif
+        {"baseline", &autapse_baseline, true},
+        {nullptr, nullptr, false},
+    };
+    return all;
+}
+
+const Entry* find(const char* name) {
+    for (const Entry* e = entries(); e->name; e++)
+        if (e->here && (!name || std::strcmp(e->name, name) == 0)) return e;
+    return nullptr;
+}
+
+std::atomic<const Entry*> chosen{nullptr};
+
+const Entry* current() {
+    const Entry* entry = chosen.load(std::memory_order_relaxed);
+    if (!entry) chosen.store(entry = find(nullptr), std::memory_order_relaxed);
+    return entry;
+}
+
+} // namespace
+
+extern "C" {
+
+int64_t autapse_reserve(const autapse_problem* p) { return current()->engine->reserve(p); }
+int64_t autapse_packed_bytes(const autapse_problem* p) { return current()->engine->packed_bytes(p); }
+void autapse_pack(const autapse_problem* p, void* packed) { current()->engine->pack(p, packed); }
+int autapse_forward(const autapse_problem* p) { return current()->engine->forward(p); }
+int autapse_backward(const autapse_problem* p) { return current()->engine->backward(p); }
+
+const char* autapse_instruction_set() { return current()->name; }
+int autapse_has(const char* name) { return find(name) != nullptr; }
+int autapse_use(const char* name) {
+    const Entry* entry = find(name);
+    if (!entry) return 1;
+    chosen.store(entry, std::memory_order_relaxed);
+    return 0;
+}
+int autapse_abi() { return 1; }
+
+void autapse_huge_pages(void* memory, int64_t bytes) {
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+    const uintptr_t page = 4096, first = (reinterpret_cast<uintptr_t>(memory) + page - 1) / page * page;
+    const uintptr_t last = (reinterpret_cast<uintptr_t>(memory) + bytes) / page * page;
+    if (last > first) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+#else
+    (void)memory;
+    (void)bytes;
+#endif
+}
+}

@@ -1,0 +1,409 @@
+// The time loop, the same for every form.
+//
+// Rows of a batch do not meet in a recurrence, so each thread takes rows of its own through a chunk of steps without
+// waiting for the others. The backward pass stops after each chunk to add the chunk's share of the weight gradients:
+// there the threads share the *elements* of the gradients, and every element is summed over the rows in one fixed
+// order. Nothing is therefore summed in an order that depends on the number of threads.
+#pragma once
+
+#include <cstring>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+#include "form.h"
+
+namespace {
+
+constexpr int64_t chunk_rows = 512;           // rows of a chunk of steps: its buffers stay in the outer caches
+constexpr int64_t least_parallel = 1 << 18;   // multiply-adds below which waking a thread costs more than it gives
+
+struct Team {
+    int64_t index, count;
+
+    void wait() const {
+#ifdef _OPENMP
+        if (count > 1) {
+#pragma omp barrier
+        }
+#endif
+    }
+    // this thread's part of n pieces
+    int64_t from(int64_t n) const { return n * index / count; }
+    int64_t to(int64_t n) const { return n * (index + 1) / count; }
+};
+
+template <class F> void in_parallel(int64_t threads, F&& work) {
+#ifdef _OPENMP
+    if (threads > 1) {
+#pragma omp parallel num_threads((int)threads)
+        {
+            FlushDenormals flush;
+            work(Team{omp_get_thread_num(), omp_get_num_threads()});
+        }
+        return;
+    }
+#endif
+    FlushDenormals flush;
+    work(Team{0, 1});
+}
+
+template <class T> void copy_rows(T* to, const T* from, int64_t rows, int64_t columns) {
+    if (rows > 0) std::memcpy(to, from, rows * columns * sizeof(T));
+}
+
+template <class T> class Scan {
+public:
+    Scan(const autapse_problem& problem, Form<T>& form, Scratch& scratch)
+        : p(problem), form(form), scratch(scratch), H(p.hidden), O(p.outputs), D(p.weight ? p.inputs : form.drive_columns),
+          G(form.drive_columns) {
+        offsets = scratch.take<int64_t>(p.steps + 1);
+        if (scratch.failed) return;
+        offsets[0] = 0;
+        for (int64_t t = 0; t < p.steps; t++) offsets[t + 1] = offsets[t] + p.sizes[t];
+        ragged = p.steps > 0 && p.sizes[0] != p.sizes[p.steps - 1];
+        most_rows = larger(chunk_rows, p.steps ? p.sizes[0] : 0);
+    }
+
+    // Packed matrices of the forward pass: those of the form, then the drive's.
+    int64_t packed_size() const {
+        int64_t total = 0;
+        for (Linear<T>& l : form.linears) total += Packed<T>{nullptr, l.cols, l.rows}.size();
+        return total + (p.weight ? Packed<T>{nullptr, D, G}.size() + padded<T>(G) : 0);
+    }
+
+    void place_packed(void* packed) {
+        T* memory = static_cast<T*>(packed);
+        for (Linear<T>& l : form.linears) {
+            l.forward = {memory, l.cols, l.rows};
+            memory += l.forward.size();
+        }
+        if (!p.weight) return;
+        drive = {memory, D, G};
+        bias = memory + drive.size();
+    }
+
+    void pack_forward(Team team) {
+        for (Linear<T>& l : form.linears) pack_share(l.forward, l.matrix, 1, l.cols, team);
+        if (!p.weight) return;
+        pack_share(drive, in(p.weight), 1, D, team);
+        if (team.index == 0)
+            for (int64_t g = 0; g < padded<T>(G); g++) bias[g] = p.bias && g < G ? in(p.bias)[g] : T(0);
+    }
+
+    int forward() {
+        const int64_t threads = smaller(worthwhile(), larger(p.batch, 1));
+        if (!p.packed) place_packed(scratch.take<T>(packed_size()));
+        else place_packed(const_cast<void*>(p.packed));
+        if (p.weight) u = scratch.take<T>(most_rows * padded<T>(G));
+        work = scratch.take<T>(most_rows_at_once() * form.work_stride);
+        if (scratch.failed) return 1;
+        in_parallel(threads, [&](Team team) {
+            if (!p.packed) {
+                pack_forward(team);
+                team.wait();
+            }
+            forward_rows(team);
+        });
+        return 0;
+    }
+
+    int backward() {
+        for (Linear<T>& l : form.linears) {
+            l.backward = {nullptr, l.rows, l.cols};
+            l.backward.data = scratch.take<T>(l.backward.size());
+        }
+        if (p.grad_x && p.weight)
+            for (Linear<T>& l : form.drives) {
+                l.backward = {nullptr, l.rows, l.cols};
+                l.backward.data = scratch.take<T>(l.backward.size());
+            }
+        for (Outer<T>& outer : form.outers)
+            outer.sum = outer.shared ? (&outer)[-1].sum : scratch.take<T>(outer.cols * padded<T>(outer.rows));
+        for (Total<T>& total : form.totals) total.sum = scratch.take<T>(total.count);
+        const int64_t threads = worthwhile();
+        dh = scratch.take<T>(p.batch * form.dh_stride);
+        dc = p.c0 ? scratch.take<T>(p.batch * form.dc_stride) : nullptr;
+        grads = scratch.take<T>(most_rows * form.gradient_stride);
+        scalars = scratch.take<T>(most_rows * form.scalars);
+        work = scratch.take<T>(most_rows_at_once() * form.work_stride);
+        panels = scratch.take<T>(threads * block_depth * panel_width<T>);
+        input_block = scratch.take<T>(p.grad_x && p.weight ? threads * input_rows * padded<T>(D) : 1);
+        for (auto& rows : source_rows) rows = scratch.take<const T*>(most_rows);
+        if (scratch.failed) return 1;
+        in_parallel(threads, [&](Team team) { backward_rows(team); });
+        return 0;
+    }
+
+private:
+    static constexpr int64_t input_rows = 48;
+
+    const T* in(const void* pointer) const { return static_cast<const T*>(pointer); }
+    T* out(void* pointer) const { return static_cast<T*>(pointer); }
+    int64_t most_rows_at_once() const { return p.steps ? p.sizes[0] : 1; }
+
+    int64_t worthwhile() const {
+        const int64_t each = O * G + D * G;
+        return offsets[p.steps] * each < least_parallel ? 1 : larger(p.threads, 1);
+    }
+
+    void pack_share(Packed<T> to, const T* source, int64_t along, int64_t across, Team team) {
+        pack(to, source, along, across, team.from(to.panels()), team.to(to.panels()));
+    }
+
+    // The steps of a chunk are as many as fit into chunk_rows, and at least one.
+    int64_t chunk_end(int64_t begin) const {
+        int64_t end = begin + 1;
+        while (end < p.steps && offsets[end + 1] - offsets[begin] <= chunk_rows) end++;
+        return end;
+    }
+    int64_t chunk_begin(int64_t end) const {
+        int64_t begin = end - 1;
+        while (begin > 0 && offsets[end] - offsets[begin - 1] <= chunk_rows) begin--;
+        return begin;
+    }
+
+    // The first row of a thread in the steps [begin, end): rows are shared so that each thread has as many steps.
+    int64_t boundary(int64_t begin, int64_t end, int64_t index, int64_t count) const {
+        if (p.sizes[begin] == p.sizes[end - 1] || index == 0 || index == count) return p.sizes[begin] * index / count;
+        const int64_t wanted = (offsets[end] - offsets[begin]) * index / count;
+        int64_t low = 0, high = p.sizes[begin];
+        while (low < high) {
+            const int64_t middle = (low + high) / 2;
+            int64_t covered = 0;
+            for (int64_t t = begin; t < end; t++) covered += smaller(p.sizes[t], middle);
+            if (covered < wanted) low = middle + 1;
+            else high = middle;
+        }
+        return low;
+    }
+
+    const T* previous(const void* initial, const void* states, int64_t t, int64_t row, int64_t columns) const {
+        return t == 0 ? in(initial) + row * columns : in(states) + (offsets[t - 1] + row) * columns;
+    }
+
+    Step<T> step(int64_t t, int64_t row, int64_t count) const {
+        Step<T> s{};
+        const int64_t at = offsets[t] + row;
+        s.t = t;
+        s.count = count;
+        s.h_prev = previous(p.h0, p.h, t, row, O);
+        s.h = out(p.h) + at * O;
+        if (p.c0) {
+            s.c_prev = p.c ? previous(p.c0, p.c, t, row, H) : in(p.c_n) + row * H;
+            s.c = p.c ? out(p.c) + at * H : out(p.c_n) + row * H;
+        }
+        s.reserve = p.reserve ? out(p.reserve) + at * form.reserve_columns : nullptr;
+        s.work = work + row * form.work_stride;
+        return s;
+    }
+
+    void forward_rows(Team team) {
+        if (p.c0 && !p.c) { // the cells live in c_n, one row per sequence
+            const int64_t first = team.from(p.batch), last = team.to(p.batch);
+            copy_rows(out(p.c_n) + first * H, in(p.c0) + first * H, last - first, H);
+            team.wait();
+        }
+        for (int64_t begin = 0; begin < p.steps;) {
+            const int64_t end = chunk_end(begin);
+            const int64_t first = boundary(begin, end, team.index, team.count);
+            const int64_t last = boundary(begin, end, team.index + 1, team.count);
+            drive_chunk(begin, end, first, last);
+            for (int64_t t = begin; t < end && p.sizes[t] > first; t++) {
+                Step<T> s = step(t, first, smaller(last, p.sizes[t]) - first);
+                s.u = p.weight ? u + (offsets[t] - offsets[begin] + first) * padded<T>(G)
+                               : in(p.x) + (offsets[t] + first) * G;
+                s.u_stride = p.weight ? padded<T>(G) : G;
+                form.forward(s);
+                const int64_t running = t + 1 < p.steps ? p.sizes[t + 1] : 0;
+                finish(t, larger(first, running), smaller(last, p.sizes[t]));
+            }
+            if (ragged) team.wait(); // rows change hands
+            begin = end;
+        }
+        if (team.index == 0) {
+            const int64_t first = p.steps ? p.sizes[0] : 0; // sequences of length 0 keep their state
+            copy_rows(out(p.h_n) + first * O, in(p.h0) + first * O, p.batch - first, O);
+            if (p.c) copy_rows(out(p.c_n) + first * H, in(p.c0) + first * H, p.batch - first, H);
+        }
+    }
+
+    // u = W x + b for this thread's rows of a chunk, instead of for the whole sequence at once in fresh memory
+    void drive_chunk(int64_t begin, int64_t end, int64_t first, int64_t last) {
+        if (!p.weight) return;
+        if (first == 0 && last == p.sizes[begin])
+            return drive_rows(offsets[begin], offsets[end] - offsets[begin], 0);
+        for (int64_t t = begin; t < end && p.sizes[t] > first; t++)
+            drive_rows(offsets[t] + first, smaller(last, p.sizes[t]) - first, offsets[t] - offsets[begin] + first);
+    }
+
+    void drive_rows(int64_t at, int64_t count, int64_t local) {
+        if (count > 0)
+            multiply(count, in(p.x) + at * D, D, drive, u + local * padded<T>(G), padded<T>(G), Start::row, (const T*)bias);
+    }
+
+    // Sequences [first, last) end with step t.
+    void finish(int64_t t, int64_t first, int64_t last) {
+        if (first >= last) return;
+        copy_rows(out(p.h_n) + first * O, in(p.h) + (offsets[t] + first) * O, last - first, O);
+        if (p.c) copy_rows(out(p.c_n) + first * H, in(p.c) + (offsets[t] + first) * H, last - first, H);
+    }
+
+    void backward_rows(Team team) {
+        for (Linear<T>& l : form.linears) pack_share(l.backward, l.matrix, l.cols, 1, team);
+        if (p.grad_x && p.weight)
+            for (Linear<T>& l : form.drives) pack_share(l.backward, l.matrix, l.cols, 1, team);
+        for (Outer<T>& outer : form.outers) {
+            const int64_t size = outer.cols * padded<T>(outer.rows);
+            if (!outer.shared) clear(outer.sum + team.from(size), team.to(size) - team.from(size));
+        }
+        for (Total<T>& total : form.totals) clear(total.sum + team.from(total.count), team.to(total.count) - team.from(total.count));
+        for (int64_t row = team.from(p.batch); row < team.to(p.batch); row++) {
+            seed(dh + row * form.dh_stride, form.dh_stride, p.grad_h_n, row, O);
+            if (dc) seed(dc + row * form.dc_stride, form.dc_stride, p.grad_c_n, row, H);
+        }
+        team.wait();
+        for (int64_t end = p.steps; end > 0;) {
+            const int64_t begin = chunk_begin(end);
+            back_chunk(begin, end, team);
+            team.wait();
+            for (const Outer<T>& outer : form.outers) add_outer(outer, offsets[end] - offsets[begin], team);
+            for (const Total<T>& total : form.totals) add_total(total, offsets[end] - offsets[begin], team);
+            for (int64_t t = begin + team.index; t < end; t += team.count) add_scalars(t, begin);
+            if (p.grad_x) input_gradient(begin, end, team);
+            team.wait();
+            end = begin;
+        }
+        finish_gradients(team);
+    }
+
+    static void clear(T* memory, int64_t count) { std::memset(memory, 0, count * sizeof(T)); }
+
+    void seed(T* to, int64_t stride, const void* gradient, int64_t row, int64_t columns) {
+        clear(to, stride);
+        if (gradient) copy_rows(to, in(gradient) + row * columns, 1, columns);
+    }
+
+    void back_chunk(int64_t begin, int64_t end, Team team) {
+        const int64_t first = boundary(begin, end, team.index, team.count);
+        const int64_t last = boundary(begin, end, team.index + 1, team.count);
+        for (int64_t t = end - 1; t >= begin; t--) {
+            const int64_t count = smaller(last, p.sizes[t]) - first;
+            if (count <= 0) continue;
+            const int64_t at = offsets[t] + first, local = at - offsets[begin];
+            Step<T> s = step(t, first, count);
+            s.grad_h = p.grad_h ? in(p.grad_h) + at * O : nullptr;
+            s.grad_c = p.grad_c ? in(p.grad_c) + at * H : nullptr;
+            s.dh = dh + first * form.dh_stride;
+            s.dc = dc ? dc + first * form.dc_stride : nullptr;
+            s.grads = grads + local * form.gradient_stride;
+            s.scalars = scalars + local * form.scalars;
+            form.backward(s);
+            for (int64_t r = 0; r < count; r++) {
+                source_rows[(int)Source::input][local + r] = in(p.x) + (at + r) * D;
+                source_rows[(int)Source::previous][local + r] = s.h_prev + r * O;
+                source_rows[(int)Source::reserve][local + r] = row(s.reserve, r, form.reserve_columns);
+                source_rows[(int)Source::grads][local + r] = s.grads + r * form.gradient_stride;
+            }
+        }
+    }
+
+    // Adds the rows of a chunk; the threads share the tiles of the sum.
+    void add_outer(const Outer<T>& outer, int64_t rows, Team team) {
+        const int64_t heights = quotient_up(outer.cols, tile_rows), width = padded<T>(outer.rows);
+        const int64_t tiles = heights * (width / panel_width<T>);
+        const T* const* sources = source_rows[(int)outer.source];
+        Packed<T> panel{panels + team.index * block_depth * panel_width<T>, 0, 0};
+        for (int64_t block = 0; block < rows; block += block_depth) {
+            panel.depth = smaller(block_depth, rows - block);
+            int64_t packed = -1;
+            for (int64_t n = team.from(tiles); n < team.to(tiles); n++) {
+                const int64_t column = n / heights * panel_width<T>, height = n % heights;
+                if (column != packed) {
+                    panel.width = smaller(panel_width<T>, outer.rows - column);
+                    pack(panel, grads + block * form.gradient_stride + outer.column + column, form.gradient_stride, 1, 0, 1);
+                    packed = column;
+                }
+                const int64_t top = outer.cols * height / heights, bottom = outer.cols * (height + 1) / heights;
+                T* sum = outer.sum + top * width + column;
+                tile_of<T, Across<T>, tile_rows>(
+                    bottom - top, Across<T>{sources + block, outer.source_column + top}, panel.data, panel.depth,
+                    panel_width<T>, sum, width, sum, width);
+            }
+        }
+    }
+
+    void add_total(const Total<T>& total, int64_t rows, Team team) {
+        const int64_t from = team.from(total.count), count = team.to(total.count) - from;
+        each<T>(count, [&](auto lane, int64_t j) {
+            const T* column = grads + total.column + from + j;
+            Vec<T> sum = lane.load(total.sum + from + j);
+            for (int64_t r = 0; r < rows; r++) sum += lane.load(column + r * form.gradient_stride);
+            lane.store(total.sum + from + j, sum);
+        });
+    }
+
+    void add_scalars(int64_t t, int64_t begin) {
+        const int64_t half = form.scalars / 2;
+        for (int64_t i = 0; i < form.scalars; i++) {
+            void* gradient = i < half ? p.grad_alpha : p.grad_beta;
+            if (!gradient) continue;
+            T sum = 0;
+            for (int64_t r = 0; r < p.sizes[t]; r++) sum += scalars[(offsets[t] - offsets[begin] + r) * form.scalars + i];
+            out(gradient)[t * half + i % half] = sum;
+        }
+    }
+
+    // dx = W^T du for the rows of a chunk
+    void input_gradient(int64_t begin, int64_t end, Team team) {
+        const int64_t rows = offsets[end] - offsets[begin], last = team.to(rows);
+        T* block = input_block + team.index * input_rows * padded<T>(D);
+        for (int64_t row = team.from(rows); row < last; row += input_rows) {
+            const int64_t count = smaller(input_rows, last - row);
+            T* to = out(p.grad_x) + (offsets[begin] + row) * D;
+            const T* from = grads + row * form.gradient_stride;
+            int64_t part = 0;
+            for (Linear<T>& l : form.drives) {
+                const T* du = from + form.drive_grads[part];
+                if (p.weight) {
+                    l.back(count, du, form.gradient_stride, block, padded<T>(D), part ? Start::add : Start::zero);
+                } else {
+                    for (int64_t r = 0; r < count; r++) copy_rows(to + r * D + l.cols, du + r * form.gradient_stride, 1, l.rows);
+                }
+                part++;
+            }
+            if (p.weight)
+                for (int64_t r = 0; r < count; r++) copy_rows(to + r * D, block + r * padded<T>(D), 1, D);
+        }
+    }
+
+    void finish_gradients(Team team) {
+        for (const Outer<T>& outer : form.outers) {
+            if (outer.shared) continue;
+            const int64_t width = padded<T>(outer.rows);
+            for (int64_t n = team.from(outer.rows); n < team.to(outer.rows); n++)
+                for (int64_t m = 0; m < outer.cols; m++) outer.gradient[n * outer.cols + m] = outer.sum[m * width + n];
+        }
+        for (const Total<T>& total : form.totals)
+            copy_rows(total.gradient + team.from(total.count), total.sum + team.from(total.count),
+                      team.to(total.count) - team.from(total.count), 1);
+        for (int64_t row = team.from(p.batch); row < team.to(p.batch); row++) {
+            if (p.grad_h0) copy_rows(out(p.grad_h0) + row * O, dh + row * form.dh_stride, 1, O);
+            if (p.grad_c0) copy_rows(out(p.grad_c0) + row * H, dc + row * form.dc_stride, 1, H);
+        }
+    }
+
+    const autapse_problem& p;
+    Form<T>& form;
+    Scratch& scratch;
+    const int64_t H, O, D, G;
+    int64_t* offsets = nullptr; // [T + 1], the first row of each step
+    bool ragged = false;
+    int64_t most_rows = 0; // of a chunk
+    Packed<T> drive;
+    T *bias = nullptr, *u = nullptr, *work = nullptr;
+    T *dh = nullptr, *dc = nullptr, *grads = nullptr, *scalars = nullptr, *panels = nullptr, *input_block = nullptr;
+    const T** source_rows[4] = {};
+};
+
+} // namespace

@@ -1,0 +1,91 @@
+// The kernels of one instruction set: compiled once for each, with AUTAPSE_VECTOR_BYTES and AUTAPSE_ENGINE set.
+// Everything is in an unnamed namespace, so that no function of one instruction set can stand in for another's.
+#include "driver.h"
+#include "forms/chain.h"
+#include "forms/gru.h"
+#include "forms/leaky.h"
+#include "forms/lstm.h"
+#include "forms/shared_gate.h"
+#include "forms/ugrnn.h"
+
+namespace {
+
+template <class F> F* make(const autapse_problem& p, Scratch& scratch) {
+    void* memory = scratch.take<char>(sizeof(F));
+    return memory ? new (memory) F(p, scratch) : nullptr;
+}
+
+template <class T> Form<T>* make_leaky(const autapse_problem& p, Scratch& scratch) {
+    switch (p.activation) {
+    case AUTAPSE_TANH: return make<Leaky<T, Tanh>>(p, scratch);
+    case AUTAPSE_RELU: return make<Leaky<T, Relu>>(p, scratch);
+    case AUTAPSE_SIGMOID: return make<Leaky<T, Sigmoid>>(p, scratch);
+    case AUTAPSE_IDENTITY: return make<Leaky<T, Identity>>(p, scratch);
+    default: return make<Leaky<T, ModRelu>>(p, scratch);
+    }
+}
+
+template <class T> Form<T>* make_chain(const autapse_problem& p, Scratch& scratch) {
+    switch (p.activation) {
+    case AUTAPSE_TANH: return make<Chain<T, Tanh>>(p, scratch);
+    case AUTAPSE_RELU: return make<Chain<T, Relu>>(p, scratch);
+    case AUTAPSE_SIGMOID: return make<Chain<T, Sigmoid>>(p, scratch);
+    default: return make<Chain<T, Identity>>(p, scratch);
+    }
+}
+
+template <class T> Form<T>* make_form(const autapse_problem& p, Scratch& scratch) {
+    switch (p.form) {
+    case AUTAPSE_LEAKY: return make_leaky<T>(p, scratch);
+    case AUTAPSE_CHAIN: return make_chain<T>(p, scratch);
+    case AUTAPSE_SHARED_GATE: return make<SharedGate<T>>(p, scratch);
+    case AUTAPSE_UGRNN: return make<UpdateGate<T>>(p, scratch);
+    case AUTAPSE_GRU:
+        if (p.reset_after) return make<ResetAfter<T>>(p, scratch);
+        return make<ResetBefore<T>>(p, scratch);
+    default: return make<LongShortTerm<T>>(p, scratch);
+    }
+}
+
+// use(form, scan) with everything that the problem needs; `failure` where memory ran out
+template <class T, class Result, class F> Result with_scan(const autapse_problem& p, Result failure, F&& use) {
+    static thread_local Scratch scratch;
+    scratch.begin();
+    Form<T>* form = make_form<T>(p, scratch);
+    if (!form || scratch.failed) return failure;
+    Scan<T> scan(p, *form, scratch);
+    return scratch.failed ? failure : use(*form, scan);
+}
+
+template <class Result, class F> Result with_scan_of(const autapse_problem* p, Result failure, F&& use) {
+    return p->wide ? with_scan<double>(*p, failure, use) : with_scan<float>(*p, failure, use);
+}
+
+int64_t reserve(const autapse_problem* p) {
+    return with_scan_of(p, int64_t(-1), [](auto& form, auto&) { return form.reserve_columns; });
+}
+
+int64_t packed_bytes(const autapse_problem* p) {
+    return with_scan_of(p, int64_t(-1), [&](auto&, auto& scan) { return scan.packed_size() * (p->wide ? 8 : 4); });
+}
+
+void pack_matrices(const autapse_problem* p, void* packed) {
+    with_scan_of(p, 1, [&](auto&, auto& scan) {
+        scan.place_packed(packed);
+        scan.pack_forward(Team{0, 1});
+        return 0;
+    });
+}
+
+int forward(const autapse_problem* p) {
+    return with_scan_of(p, 1, [](auto&, auto& scan) { return scan.forward(); });
+}
+
+int backward(const autapse_problem* p) {
+    return with_scan_of(p, 1, [](auto&, auto& scan) { return scan.backward(); });
+}
+
+} // namespace
+
+extern const autapse_engine AUTAPSE_ENGINE;
+const autapse_engine AUTAPSE_ENGINE = {reserve, packed_bytes, pack_matrices, forward, backward};

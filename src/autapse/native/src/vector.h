@@ -1,0 +1,181 @@
+// Vectors of the width that this translation unit is compiled for, by the compilers' vector extension: the same source
+// serves AVX-512, AVX2 and the baseline, in float and double. NaN passes through every function here.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+#if defined(__AVX2__)
+#include <immintrin.h>
+#elif defined(__SSE2__)
+#include <xmmintrin.h>
+#endif
+
+namespace {
+
+#define INLINE inline __attribute__((always_inline))
+
+constexpr int vector_bytes = AUTAPSE_VECTOR_BYTES;
+
+template <class T> constexpr int lanes = vector_bytes / sizeof(T);
+template <class T> using Bits = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+
+template <class T> struct VectorOf {
+    typedef T type __attribute__((vector_size(vector_bytes)));
+    typedef Bits<T> bits __attribute__((vector_size(vector_bytes)));
+};
+template <class T> using Vec = typename VectorOf<T>::type;
+template <class T> using IntVec = typename VectorOf<T>::bits;
+
+template <class T> INLINE Vec<T> load(const T* p) {
+    Vec<T> v;
+    __builtin_memcpy(&v, p, vector_bytes);
+    return v;
+}
+
+template <class T> INLINE void store(T* p, Vec<T> v) { __builtin_memcpy(p, &v, vector_bytes); }
+
+template <class T> INLINE Vec<T> splat(T x) { return Vec<T>{} + x; }
+
+// Lanes: how many elements of a vector there are in memory. A row ends with Part where its size is no multiple.
+template <class T> struct Full {
+    INLINE Vec<T> load(const T* p) const { return ::load(p); }
+    INLINE void store(T* p, Vec<T> v) const { ::store(p, v); }
+    INLINE Vec<T> keep(Vec<T> v) const { return v; }
+};
+
+template <class T> struct Part {
+    int64_t count;
+
+    INLINE Vec<T> load(const T* p) const {
+        Vec<T> v{};
+        for (int64_t i = 0; i < count; i++) v[i] = p[i];
+        return v;
+    }
+    INLINE void store(T* p, Vec<T> v) const {
+        for (int64_t i = 0; i < count; i++) p[i] = v[i];
+    }
+    // Zero where there is no element, for sums over lanes.
+    INLINE Vec<T> keep(Vec<T> v) const {
+        for (int64_t i = count; i < lanes<T>; i++) v[i] = 0;
+        return v;
+    }
+};
+
+// f(lane, j) for each vector of n elements.
+template <class T, class F> INLINE void each(int64_t n, F&& f) {
+    int64_t j = 0;
+    for (; j + lanes<T> <= n; j += lanes<T>) f(Full<T>{}, j);
+    if (j < n) f(Part<T>{n - j}, j);
+}
+
+template <class T> INLINE T sum(Vec<T> v) {
+    T total = 0;
+    for (int i = 0; i < lanes<T>; i++) total += v[i];
+    return total;
+}
+
+template <class T> INLINE Vec<T> clamp(Vec<T> x, T low, T high) {
+    x = x < low ? splat(low) : x;
+    return x > high ? splat(high) : x;
+}
+
+// exp(x) = 2^n * (1 + p): n the nearest integer to x / ln 2, p = exp(r) - 1 by its Taylor series, |r| <= ln 2 / 2.
+template <class T> struct Exponential {
+    Vec<T> scale, p;
+};
+
+INLINE Exponential<float> exponential(Vec<float> x) {
+    const float round = 12582912.0f; // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
+    Vec<float> shifted = x * 1.44269504f + round;
+    Vec<float> n = shifted - round;
+    Vec<float> r = x - n * 0.693359375f;
+    r = r - n * -2.12194440e-4f;
+    Vec<float> q = r * (1.0f / 5040) + (1.0f / 720);
+    q = q * r + (1.0f / 120);
+    q = q * r + (1.0f / 24);
+    q = q * r + (1.0f / 6);
+    q = q * r + 0.5f;
+    return {(Vec<float>)((((IntVec<float>)shifted) << 23) + 0x3f800000), q * (r * r) + r};
+}
+
+INLINE Exponential<double> exponential(Vec<double> x) {
+    const double round = 6755399441055744.0; // 1.5 * 2^52
+    Vec<double> shifted = x * 1.4426950408889634 + round;
+    Vec<double> n = shifted - round;
+    Vec<double> r = x - n * 0.6931471803691238;
+    r = r - n * 1.9082149292705877e-10;
+    Vec<double> q = r * (1.0 / 6227020800) + (1.0 / 479001600);
+    q = q * r + (1.0 / 39916800);
+    q = q * r + (1.0 / 3628800);
+    q = q * r + (1.0 / 362880);
+    q = q * r + (1.0 / 40320);
+    q = q * r + (1.0 / 5040);
+    q = q * r + (1.0 / 720);
+    q = q * r + (1.0 / 120);
+    q = q * r + (1.0 / 24);
+    q = q * r + (1.0 / 6);
+    q = q * r + 0.5;
+    return {(Vec<double>)((((IntVec<double>)shifted) << 52) + 0x3ff0000000000000), q * (r * r) + r};
+}
+
+template <class T> INLINE Vec<T> tanh(Vec<T> x) {
+    const T limit = sizeof(T) == 4 ? T(9.02) : T(19.1); // beyond it tanh rounds to 1
+    auto [scale, p] = exponential(clamp<T>(x, -limit, limit) * T(2));
+    Vec<T> e = scale * p + (scale - T(1)); // exp(2x) - 1, exact to the last bits also near 0
+    return e / (e + T(2));
+}
+
+template <class T> INLINE Vec<T> sigmoid(Vec<T> x) {
+    const T limit = sizeof(T) == 4 ? T(87) : T(707);
+    auto [scale, p] = exponential(clamp<T>(-x, -limit, limit));
+    return T(1) / (scale * p + (scale + T(1)));
+}
+
+// The pointwise nonlinearities: y = value(a), dy/da = slope(y).
+struct Tanh {
+    template <class T> static INLINE Vec<T> value(Vec<T> a) { return tanh<T>(a); }
+    template <class T> static INLINE Vec<T> slope(Vec<T> y) { return T(1) - y * y; }
+};
+struct Relu {
+    template <class T> static INLINE Vec<T> value(Vec<T> a) { return a < T(0) ? Vec<T>{} : a; }
+    template <class T> static INLINE Vec<T> slope(Vec<T> y) { return y > T(0) ? splat(T(1)) : Vec<T>{}; }
+};
+struct Sigmoid {
+    template <class T> static INLINE Vec<T> value(Vec<T> a) { return sigmoid<T>(a); }
+    template <class T> static INLINE Vec<T> slope(Vec<T> y) { return y * (T(1) - y); }
+};
+struct Identity {
+    template <class T> static INLINE Vec<T> value(Vec<T> a) { return a; }
+    template <class T> static INLINE Vec<T> slope(Vec<T>) { return splat(T(1)); }
+};
+// sign(a) * max(0, |a| + threshold): its value also takes the threshold.
+struct ModRelu {
+    template <class T> static INLINE Vec<T> value(Vec<T> a, Vec<T> threshold) {
+        Vec<T> modulus = (a < T(0) ? -a : a) + threshold;
+        modulus = modulus < T(0) ? Vec<T>{} : modulus;
+        return a == T(0) ? Vec<T>{} : (a < T(0) ? -modulus : modulus);
+    }
+    template <class T> static INLINE Vec<T> slope(Vec<T> y) { return y != T(0) ? splat(T(1)) : Vec<T>{}; }
+};
+
+template <class T> INLINE Vec<T> sign(Vec<T> y) {
+    return y > T(0) ? splat(T(1)) : (y < T(0) ? splat(T(-1)) : Vec<T>{});
+}
+
+// Vanishing gradients become denormal numbers, which are many times slower: zero inside, the caller's mode after.
+struct FlushDenormals {
+#if defined(__SSE2__)
+    unsigned before = _mm_getcsr();
+    FlushDenormals() { _mm_setcsr(before | 0x8040); }
+    ~FlushDenormals() { _mm_setcsr(before); }
+#elif defined(__aarch64__)
+    uint64_t before;
+    FlushDenormals() {
+        __asm__ volatile("mrs %0, fpcr" : "=r"(before));
+        __asm__ volatile("msr fpcr, %0" : : "r"(before | (1u << 24)));
+    }
+    ~FlushDenormals() { __asm__ volatile("msr fpcr, %0" : : "r"(before)); }
+#endif
+};
+
+} // namespace
