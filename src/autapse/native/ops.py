@@ -187,27 +187,52 @@ torch.library.register_fake("autapse::scan", _scan_fake)
 torch.library.register_fake("autapse::scan_backward", _scan_backward_fake)
 
 
-def register_autograd(second_order: Callable[..., tuple[Tensor | None, ...]]) -> None:
-    """Autograd of `scan`: its backward op, or `second_order` where the gradient is itself to be differentiated."""
+class _Differentiable(torch.autograd.Function):
+    """Autograd of `scan`: its backward op, or `second_order` where the gradient is itself to be differentiated.
 
-    def setup(ctx: Any, inputs: tuple[Any, ...], output: Scan) -> None:
-        operands, sizes, kind, (keep_cells, save) = _split(inputs)
-        h, _, c, _, reserve = output
+    `torch.library.register_autograd` would do the same, but reads the op's schema anew at each call, which costs as much
+    as a hundred steps of a small network.
+    """
+
+    second_order: Callable[..., tuple[Tensor | None, ...]]
+
+    @staticmethod
+    def forward(ctx: Any, *arguments: Any) -> Scan:  # type: ignore[override]
+        operands, sizes, kind, (_, save) = _split(arguments)
+        with torch._C._AutoDispatchBelowAutograd():
+            results = torch.ops.autapse.scan.default(*arguments)
+        h, _, c, _, reserve = results
         ctx.save_for_backward(h, c, reserve, sizes, *operands)
         ctx.kind, ctx.saved = kind, save
+        ctx.mark_non_differentiable(reserve)
         ctx.set_materialize_grads(False)
+        return results
 
-    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:  # type: ignore[override]
         h, c, reserve, sizes, *saved = ctx.saved_tensors
         operands, kind = Operands(*saved), ctx.kind
         needed = list(ctx.needs_input_grad[: len(operands)])
         rest = [None] * (3 + len(kind))
         if torch.is_grad_enabled():
-            return *second_order(operands, sizes, kind, gradients[:4], needed), *rest
+            return *_Differentiable.second_order(operands, sizes, kind, gradients[:4], needed), *rest
         if not ctx.saved:
             raise RuntimeError("scan was called with save=False, so it has no gradient. Call it with save=True.")
         gh, gh_n, gc, gc_n, _ = gradients
         found = torch.ops.autapse.scan_backward(gh, gh_n, gc, gc_n, h, c, reserve, *operands, sizes, *kind, needed)
         return *(g if wanted else None for g, wanted in zip(found, needed, strict=True)), *rest
 
-    torch.library.register_autograd("autapse::scan", backward, setup_context=setup)
+
+def _scan_autograd(*arguments: Any) -> Scan:
+    if torch.is_grad_enabled() and any(isinstance(a, Tensor) and a.requires_grad for a in arguments):
+        return _Differentiable.apply(*arguments)  # type: ignore[no-untyped-call]
+    with torch._C._AutoDispatchBelowAutograd():
+        return torch.ops.autapse.scan.default(*arguments)
+
+
+_library.impl("scan", _scan_autograd, "Autograd")
+
+
+def register_second_order(second_order: Callable[..., tuple[Tensor | None, ...]]) -> None:
+    """What differentiates the gradient of `scan` again; this folder knows no other implementation of a form."""
+    _Differentiable.second_order = staticmethod(second_order)

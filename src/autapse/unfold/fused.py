@@ -55,10 +55,16 @@ def scan_fused(
     operands, kind = describe(form, x, weight, bias, state, len(sizes), start)
     save = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in operands)
     keep = keep or type(cell).output is not Cell.output
-    h, h_n, c, c_n, _ = ops.scan(operands, torch.tensor(sizes, dtype=torch.int64), kind, keep, save)
+    h, h_n, c, c_n, _ = ops.scan(operands, _tensor(sizes), kind, keep, save)
     if len(state) == 1:
         return (h,), (h_n,)
     return (h, c) if keep else (h,), (h_n, c_n)
+
+
+def _tensor(sizes: Sequence[int]) -> Tensor:
+    if sizes and sizes[0] == sizes[-1]:  # many times quicker than going through a long list
+        return torch.full((len(sizes),), sizes[0], dtype=torch.int64)
+    return torch.tensor(sizes, dtype=torch.int64)
 
 
 def describe(
@@ -159,4 +165,4 @@ def _second_order(
     return tuple(next(found) if need else None for need in needed)
 
 
-ops.register_autograd(_second_order)
+ops.register_second_order(_second_order)

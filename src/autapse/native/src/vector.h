@@ -34,7 +34,7 @@ template <class T> INLINE Vec<T> load(const T* p) {
 
 template <class T> INLINE void store(T* p, Vec<T> v) { __builtin_memcpy(p, &v, vector_bytes); }
 
-template <class T> INLINE Vec<T> splat(T x) { return Vec<T>{} + x; }
+template <class T> INLINE Vec<T> splat(T x) { return x - Vec<T>{}; } // x - 0 is x for every x; x + 0 is not for -0
 
 // Lanes: how many elements of a vector there are in memory. A row ends with Part where its size is no multiple.
 template <class T> struct Full {
