@@ -123,7 +123,13 @@ class Recurrent(nn.Module):
             cell.reset_parameters()
 
     def extra_repr(self) -> str:
-        shown = {"num_layers": 1, "batch_first": False, "dropout": 0.0, "bidirectional": False, "checkpoint_every": None}
+        shown = {
+            "num_layers": 1,
+            "batch_first": False,
+            "dropout": 0.0,
+            "bidirectional": False,
+            "checkpoint_every": None,
+        }
         words = [f"{name}={getattr(self, name)!r}" for name, default in shown.items() if getattr(self, name) != default]
         first = self.cells[self._key(0, 0)]
         return ", ".join([str(self.input_size), str(self.hidden_size), *words, *option_words(first)])

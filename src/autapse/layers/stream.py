@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from autapse import checks
-from autapse.forms import State
+from autapse.unfold.step import make_stepper
 
 if TYPE_CHECKING:
     from autapse.layers.recurrent import Recurrent
@@ -20,7 +20,9 @@ class Stream:
     """y_t = stream(x_t): the layer's output at each step, its weights prepared once and its states kept.
 
     `stream.state` is h_n after the steps so far and `stream.position` their number. `stream.reset()` goes back to zero
-    states, or to states given as h0, and takes up the layer's present weights. No gradients, no dropout.
+    states, or to states given as h0, and takes up the layer's present weights. No gradients, no dropout. On a CPU a
+    step runs in the native library, on matrices packed once; `stream(x_t, out=y)` writes into a tensor of yours, so
+    that nothing is allocated at all.
     """
 
     def __init__(self, layer: Recurrent, batch_size: int = 1) -> None:
@@ -39,29 +41,40 @@ class Stream:
         # A copy: training in place must not reach a stream halfway, its matrices old and its biases new.
         cells = {key: copy.deepcopy(cell) for key, cell in self._layer.cells.items()}
         self._keys = list(cells)
-        self._cells = [(cell, cell.driver(), cell.prepare()) for cell in cells.values()]
         like = next(itertools.chain(self._layer.parameters(), self._layer.buffers()), torch.empty(0))
         self._batch = Batch(like.new_zeros(0, self._layer.input_size), [], self.batch_size)
         states = self._layer._initial(cells, h0, self._batch)
-        self._states: list[State] = list(states.values())
+        self._steppers = [make_stepper(cell, states[key], self._batch.rows) for key, cell in cells.items()]
         self.position = 0
 
     @property
     def state(self) -> Any:
         """h_n after the steps so far, in the layer's format."""
-        return self._layer._gather(dict(zip(self._keys, self._states, strict=True)), self._batch)
+        states = {key: stepper.states for key, stepper in zip(self._keys, self._steppers, strict=True)}
+        return self._layer._gather(states, self._batch)
 
     @torch.no_grad()
-    def __call__(self, x_t: Tensor) -> Tensor:  # [batch_size, D], or [D] where batch_size is 1
+    def __call__(
+        self,
+        x_t: Tensor,  # [batch_size, D], or [D] where batch_size is 1
+        out: Tensor | None = None,  # takes the output instead of fresh memory
+    ) -> Tensor:
         x = x_t.unsqueeze(0) if x_t.dim() == 1 and self.batch_size == 1 else x_t
         if tuple(x.shape) != (self.batch_size, self._layer.input_size):
             rule = f"have shape (batch_size, input_size) = {(self.batch_size, self._layer.input_size)}"
             checks.fail("x_t", rule, tuple(x_t.shape), kind=checks.ShapeError)
-        if x.dtype != self._batch.rows.dtype:
+        like = self._batch.rows
+        if x.device != like.device:
+            checks.fail("x_t", f"be on the layer's device, {like.device}", x.device, "Move it with .to().")
+        if x.dtype != like.dtype:
             self._layer._check_dtype(x)
-        for layer, (cell, drive, weights) in enumerate(self._cells):
-            new = cell.step(drive(x), self._states[layer], weights, self.position)
-            self._states[layer] = new if self.position else cell.checked(new, self.batch_size)
-            x = cell.output(self._states[layer])
+            x = x.to(like.dtype)
+        for stepper in self._steppers:
+            x = stepper(x, self.position)
         self.position += 1
-        return x.squeeze(0) if x_t.dim() == 1 else x
+        y = x.squeeze(0) if x_t.dim() == 1 else x
+        if out is None:
+            return y.clone()
+        if out.shape != y.shape:
+            checks.fail("out", f"have the output's shape, {tuple(y.shape)}", tuple(out.shape), kind=checks.ShapeError)
+        return out.copy_(y)

@@ -17,8 +17,16 @@ INSTRUCTION_SET = "AUTAPSE_ISA"  # forces an instruction set
 INSTRUCTION_SETS = ("avx512", "avx2", "baseline")
 ABI = 1
 REMEDY = (
-    "Install a C++ compiler (such as g++) and then autapse again (pip install --force-reinstall --no-deps --no-cache-dir "
-    f"followed by how you installed it), or set {SWITCH}=0 to use plain PyTorch without this warning."
+    "Install a C++ compiler (such as g++) and then autapse again (with pip's --force-reinstall --no-deps "
+    f"--no-cache-dir), or set {SWITCH}=0 to use plain PyTorch without this warning."
+)
+
+
+POINTERS = (
+    *("sizes", "x", "weight", "bias", "matrix", "offset", "projection", "alpha", "beta", "h0", "c0", "packed"),
+    *("h", "c", "h_n", "c_n", "reserve", "grad_h", "grad_c", "grad_h_n", "grad_c_n"),
+    *("grad_x", "grad_weight", "grad_bias", "grad_matrix", "grad_offset", "grad_projection"),
+    *("grad_alpha", "grad_beta", "grad_h0", "grad_c0"),
 )
 
 
@@ -28,14 +36,7 @@ class Problem(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_int32) for name in ("form", "activation", "wide", "threads", "reset_after", "per_step")),
         *((name, ctypes.c_int64) for name in ("steps", "batch", "inputs", "hidden", "outputs", "inner")),
-        *(
-            (name, ctypes.c_void_p)
-            for name in (
-                "sizes x weight bias matrix offset projection alpha beta h0 c0 packed h c h_n c_n reserve "
-                "grad_h grad_c grad_h_n grad_c_n grad_x grad_weight grad_bias grad_matrix grad_offset grad_projection "
-                "grad_alpha grad_beta grad_h0 grad_c0"
-            ).split()
-        ),
+        *((name, ctypes.c_void_p) for name in POINTERS),
     )
 
 
@@ -44,7 +45,7 @@ class Loaded(NamedTuple):
     reason: str  # why there is none
 
 
-class OutOfMemory(MemoryError):
+class ScratchError(MemoryError):
     """The kernels could not get the scratch memory that a call needs."""
 
 
@@ -126,7 +127,7 @@ def warn_if_missing() -> None:
 def run(function: str, problem: Problem) -> None:
     """`forward` or `backward`, with the interpreter's lock released."""
     if getattr(load().library, f"autapse_{function}")(ctypes.byref(problem)):
-        raise OutOfMemory(f"The {function} pass found no memory for its buffers; use a smaller batch.")
+        raise ScratchError(f"The {function} pass found no memory for its buffers; use a smaller batch.")
 
 
 def _find() -> Path | None:

@@ -69,7 +69,7 @@ def scan(operands: Operands, sizes: Tensor, kind: Kind, keep_cells: bool, save: 
     return torch.ops.autapse.scan(*operands, sizes, *kind, keep_cells, save)
 
 
-def _describe(operands: Operands, sizes: Tensor, kind: Kind) -> library.Problem:
+def describe_problem(operands: Operands, sizes: Tensor, kind: Kind) -> library.Problem:
     """The problem without its results. Operands are contiguous."""
     problem = library.Problem()
     problem.form, problem.activation, problem.inner = kind.form, kind.activation, kind.inner
@@ -92,13 +92,18 @@ def _address(tensor: Tensor | None) -> int | None:
     return None if tensor is None else tensor.data_ptr()
 
 
-def _contiguous(tensors: Any) -> Any:
+def contiguous(tensors: Any) -> Any:
+    """Each tensor as the kernels read it."""
     return [None if tensor is None else tensor.contiguous() for tensor in tensors]
+
+
+def _plain(like: Tensor, *shape: int) -> Tensor:
+    return like.new_empty(shape)
 
 
 def _fresh(like: Tensor, *shape: int) -> Tensor:
     """Memory for results: page faults on small pages would cost as much as the arithmetic."""
-    made = like.new_empty(shape)
+    made = _plain(like, *shape)
     if made.nbytes >= HUGE:
         library.load().library.autapse_huge_pages(made.data_ptr(), made.nbytes)
     return made
@@ -138,9 +143,9 @@ def _split(arguments: tuple[Any, ...]) -> tuple[Operands, Tensor, Kind, tuple[An
 
 def _scan(*arguments: Any) -> Scan:
     operands, sizes, kind, (keep_cells, save) = _split(arguments)
-    operands = Operands(*_contiguous(operands))
+    operands = Operands(*contiguous(operands))
     results = _results(_fresh, operands, kind, keep_cells, save)
-    problem = _describe(operands, sizes, kind)
+    problem = describe_problem(operands, sizes, kind)
     h, h_n, c, c_n, reserve = results
     problem.h, problem.h_n, problem.c_n = h.data_ptr(), h_n.data_ptr(), c_n.data_ptr()
     problem.c = c.data_ptr() if operands.c0 is not None and (keep_cells or save) else None
@@ -151,16 +156,17 @@ def _scan(*arguments: Any) -> Scan:
 
 def _scan_fake(*arguments: Any) -> Scan:
     operands, _, kind, (keep_cells, save) = _split(arguments)
-    return _results(lambda like, *shape: like.new_empty(shape), operands, kind, keep_cells, save)  # type: ignore
+    return _results(_plain, operands, kind, keep_cells, save)  # type: ignore[return-value]
 
 
 def _scan_backward(*arguments: Any) -> tuple[Tensor, ...]:
-    grads, (h, c, reserve), rest = _contiguous(arguments[:4]), arguments[4:7], arguments[7:]
+    grads, (h, c, reserve), rest = contiguous(arguments[:4]), arguments[4:7], arguments[7:]
     operands, sizes, kind, (needed,) = _split(rest)
-    operands = Operands(*_contiguous(operands))
-    results = _gradients(operands, needed)
-    problem = _describe(operands, sizes, kind)
-    problem.h, problem.c, problem.reserve = h.data_ptr(), c.data_ptr() if operands.c0 is not None else None, reserve.data_ptr()
+    operands = Operands(*contiguous(operands))
+    results = _gradients(_fresh, operands, needed)
+    problem = describe_problem(operands, sizes, kind)
+    problem.h, problem.reserve = h.data_ptr(), reserve.data_ptr()
+    problem.c = None if operands.c0 is None else c.data_ptr()
     for name, gradient in zip(("grad_h", "grad_h_n", "grad_c", "grad_c_n"), grads, strict=True):
         setattr(problem, name, _address(gradient))
     for name, wanted, result in zip(Operands._fields, needed, results, strict=True):
@@ -169,16 +175,14 @@ def _scan_backward(*arguments: Any) -> tuple[Tensor, ...]:
     return results
 
 
-def _gradients(operands: Operands, needed: list[bool]) -> tuple[Tensor, ...]:
-    return tuple(
-        torch.empty_like(tensor, memory_format=torch.contiguous_format) if wanted and tensor is not None else operands.x.new_empty(0)
-        for tensor, wanted in zip(operands, needed, strict=True)
-    )
+def _gradients(make: Callable[..., Tensor], operands: Operands, needed: list[bool]) -> tuple[Tensor, ...]:
+    pairs = zip(operands, needed, strict=True)
+    return tuple(make(operands.x, *(t.shape if wanted and t is not None else (0,))) for t, wanted in pairs)
 
 
 def _scan_backward_fake(*arguments: Any) -> tuple[Tensor, ...]:
     operands, _, _, (needed,) = _split(arguments[7:])
-    return _gradients(operands, needed)
+    return _gradients(_plain, operands, needed)
 
 
 _library.impl("scan", _scan, "CPU")
@@ -190,14 +194,14 @@ torch.library.register_fake("autapse::scan_backward", _scan_backward_fake)
 class _Differentiable(torch.autograd.Function):
     """Autograd of `scan`: its backward op, or `second_order` where the gradient is itself to be differentiated.
 
-    `torch.library.register_autograd` would do the same, but reads the op's schema anew at each call, which costs as much
-    as a hundred steps of a small network.
+    `torch.library.register_autograd` would do the same, but reads the op's schema anew at each call, which costs as
+    much as a hundred steps of a small network.
     """
 
     second_order: Callable[..., tuple[Tensor | None, ...]]
 
     @staticmethod
-    def forward(ctx: Any, *arguments: Any) -> Scan:  # type: ignore[override]
+    def forward(ctx: Any, *arguments: Any) -> Scan:
         operands, sizes, kind, (_, save) = _split(arguments)
         with torch._C._AutoDispatchBelowAutograd():
             results = torch.ops.autapse.scan.default(*arguments)
@@ -209,7 +213,7 @@ class _Differentiable(torch.autograd.Function):
         return results
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:  # type: ignore[override]
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
         h, c, reserve, sizes, *saved = ctx.saved_tensors
         operands, kind = Operands(*saved), ctx.kind
         needed = list(ctx.needs_input_grad[: len(operands)])
@@ -225,7 +229,7 @@ class _Differentiable(torch.autograd.Function):
 
 def _scan_autograd(*arguments: Any) -> Scan:
     if torch.is_grad_enabled() and any(isinstance(a, Tensor) and a.requires_grad for a in arguments):
-        return _Differentiable.apply(*arguments)  # type: ignore[no-untyped-call]
+        return _Differentiable.apply(*arguments)
     with torch._C._AutoDispatchBelowAutograd():
         return torch.ops.autapse.scan.default(*arguments)
 

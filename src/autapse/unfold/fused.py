@@ -150,17 +150,16 @@ def _second_order(
 ) -> tuple[Tensor | None, ...]:
     """The gradient of the scan as a function that autograd can differentiate again: through the reference."""
     # Views of the operands, so that the gradient is asked for at these points of the graph and not further up.
-    operands = Operands(*(None if t is None else t.view_as(t) for t in operands))
+    views: list[Any] = [None if t is None else t.view_as(t) for t in operands]
+    operands = Operands(*views)
     drive = operands.x if operands.weight is None else F.linear(operands.x, operands.weight, operands.bias)
     state = (operands.h0,) if operands.c0 is None else (operands.h0, operands.c0)
     states, final = walk(_form(operands, kind).step, drive, state, sizes.tolist(), 0)
     outputs = [states[0], final[0], *((states[1], final[1]) if operands.c0 is not None else (None, None))]
     pairs = [(o, g) for o, g in zip(outputs, gradients, strict=True) if o is not None and g is not None]
-    wanted = [t for t, need in zip(operands, needed, strict=True) if need]
+    wanted = [t for t, need in zip(views, needed, strict=True) if need]
     found = iter(
-        torch.autograd.grad(
-            [o for o, _ in pairs], wanted, [g for _, g in pairs], create_graph=True, allow_unused=True
-        )
+        torch.autograd.grad([o for o, _ in pairs], wanted, [g for _, g in pairs], create_graph=True, allow_unused=True)
     )
     return tuple(next(found) if need else None for need in needed)
 

@@ -49,7 +49,7 @@ template <class F> void in_parallel(int64_t threads, F&& work) {
 }
 
 template <class T> void copy_rows(T* to, const T* from, int64_t rows, int64_t columns) {
-    if (rows > 0) std::memcpy(to, from, rows * columns * sizeof(T));
+    if (rows > 0 && to != from) std::memcpy(to, from, rows * columns * sizeof(T));
 }
 
 template <class T> class Scan {

@@ -1,0 +1,96 @@
+"""One step at a time, the weights prepared once: by the native kernels where they can, else by the reference."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from autapse.cells import Cell
+from autapse.cells.base import FormCell
+from autapse.forms import State
+from autapse.native import library, ops
+from autapse.unfold.fused import can_fuse, describe
+
+
+class Stepper(Protocol):
+    """A cell with its states. Calling it with the input of position t gives the output there; no gradients."""
+
+    states: State
+
+    def __call__(self, x: Tensor, t: int) -> Tensor: ...  # [B, D] -> [B, O]
+
+
+@torch.no_grad()
+def make_stepper(cell: Cell, states: State, like: Tensor) -> Stepper:
+    """The stepper of a cell that starts from `states` and will get input of the kind of `like`."""
+    if can_fuse(cell, like, states) and type(cell).output is Cell.output:
+        return FusedStepper(cell, states)  # type: ignore[arg-type]
+    return ReferenceStepper(cell, states)
+
+
+class ReferenceStepper:
+    """The cell's own step."""
+
+    def __init__(self, cell: Cell, states: State) -> None:
+        self.states = states
+        self._cell, self._drive, self._weights = cell, cell.driver(), cell.prepare()
+        self._checked = False
+
+    def __call__(self, x: Tensor, t: int) -> Tensor:
+        new = self._cell.step(self._drive(x), self.states, self._weights, t)
+        self.states = new if self._checked else self._cell.checked(new, x.shape[0])
+        self._checked = True
+        return self._cell.output(self.states)
+
+
+class FusedStepper:
+    """The native scan over one step: matrices packed once, states and buffers in place, nothing allocated per call.
+
+    The output is a buffer that the next call overwrites.
+    """
+
+    def __init__(self, cell: FormCell, states: State) -> None:
+        self.states = tuple(state.clone() for state in states)
+        batch = states[0].shape[0]
+        affine = type(cell).drive is FormCell.drive
+        weight, bias = cell.affine() if affine else (None, None)
+        self._drive = None if affine else cell.driver()
+        width = cell.input_size if affine else cell.drive(states[0].new_zeros(1, cell.input_size)).shape[1]
+        form = cell.prepare()
+        # Coefficients that depend on the position: all of them, one row picked at each step.
+        alpha = getattr(form, "alpha", None)
+        self._last = len(alpha) - 1 if isinstance(alpha, Tensor) and alpha.dim() == 2 else 0
+        x = states[0].new_zeros(batch, width)
+        operands, kind = describe(form, x, weight, bias, self.states, self._last + 1, 0)
+        self._held = ops.Operands(*ops.contiguous(operands))._replace(x=x)
+        self._output = torch.empty_like(self.states[0])
+        self._sizes = torch.tensor([batch])
+        self._problem = ops.describe_problem(self._held, self._sizes, kind)
+        self._connect()
+        self._forward = library.load().library.autapse_forward
+        self._reference = ctypes.byref(self._problem)
+
+    def _connect(self) -> None:
+        problem, states = self._problem, self.states
+        problem.h, problem.h_n = self._output.data_ptr(), states[0].data_ptr()
+        problem.h0 = problem.h_n
+        if len(states) > 1:
+            problem.c0 = problem.c_n = states[1].data_ptr()
+        native = library.load().library
+        self._packed = torch.empty(native.autapse_packed_bytes(ctypes.byref(problem)), dtype=torch.uint8)
+        native.autapse_pack(ctypes.byref(problem), self._packed.data_ptr())
+        problem.packed = self._packed.data_ptr()
+        tables = {"alpha": self._held.alpha, "beta": self._held.beta} if self._last else {}
+        self._tables = [(n, t.data_ptr(), t.stride(0) * t.element_size()) for n, t in tables.items() if t is not None]
+
+    def __call__(self, x: Tensor, t: int) -> Tensor:
+        x = (x if self._drive is None else self._drive(x)).contiguous()
+        self._problem.x = x.data_ptr()
+        for name, first, stride in self._tables:
+            setattr(self._problem, name, first + min(t, self._last) * stride)
+        if self._forward(self._reference):
+            raise library.ScratchError("A step found no memory for its buffers; use a smaller batch.")
+        return self._output
