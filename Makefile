@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: run test lint docs clean
+.PHONY: run test lint docs sanitize clean
 
 run: $(READY)
 	$(BIN)/autapse compare adding --cells rin,antisymmetric,ernn,gru,lstm
@@ -20,8 +20,11 @@ docs: $(READY)
 	$(BIN)/sphinx-build -W --keep-going -q docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
+sanitize: $(READY)
+	.ci/sanitize $(BIN)/python
+
 # The stamp is written last, so an interrupted set-up is done again.
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml constraints.txt CMakeLists.txt $(shell find src/autapse/native/src -type f)
 	@echo "Setting up .venv: a minute or two, the first time."
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "autapse needs Python 3.11 or newer: make PYTHON=python3.11")'
 	$(PYTHON) -m venv .venv
@@ -29,4 +32,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf .venv docs/_build .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv build docs/_build .mypy_cache .ruff_cache .pytest_cache

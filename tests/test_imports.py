@@ -36,7 +36,8 @@ MAY_IMPORT = {
     "tasks": BOTTOM,  # tasks know no networks
     "training": TRAINING | {"tasks"},
     "diagnostics": TRAINING | {"tasks"},
-    "cli": TRAINING | {"tasks", "training", "diagnostics"},
+    "benchmark": TRAINING,  # beside training
+    "cli": TRAINING | {"tasks", "training", "diagnostics", "benchmark"},
     "__main__": {"cli"},
     "__init__": {*TRAINING, "tasks", "training", "diagnostics"},  # public names
 }
@@ -119,6 +120,9 @@ def test_imports_go_down_only(path: Path) -> None:
         ("tasks", "from autapse import cells"),
         ("tasks", "from autapse.training import Trainer"),
         ("diagnostics", "from autapse.training.log import read_metrics"),
+        ("benchmark", "from autapse.training import train"),
+        ("benchmark", "from autapse.cli.parse import parse"),
+        ("training", "from autapse.benchmark.run import measure"),
         ("checks", "from autapse import files"),
         ("layers", "from autapse import RIN"),
         ("layers", "import autapse"),
@@ -171,7 +175,7 @@ def test_files_have_no_cycles() -> None:
     assert set(graphlib.TopologicalSorter(graph).static_order()) >= set(graph)
 
 
-@pytest.mark.parametrize("module", ["autapse", "autapse.cli", "autapse.tasks", "autapse.checks"])
+@pytest.mark.parametrize("module", ["autapse", "autapse.cli", "autapse.tasks", "autapse.checks", "autapse.cli.bench"])
 def test_torch_is_not_loaded_before_it_is_needed(module: str) -> None:
     code = f"import sys, {module}; print([m for m in ('torch', 'matplotlib', 'sklearn') if m in sys.modules])"
     environment = os.environ | {"PYTHONPATH": str(SOURCE.parent)}

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from autapse.lazy import lazy
 
 if TYPE_CHECKING:
-    from autapse import cells, models, tasks, training
+    from autapse import cells, models, native, tasks, training
     from autapse.cells import Cell
     from autapse.layers import (
         ERNN,
@@ -48,6 +48,7 @@ __all__ = [
     "from_torch",
     "load",
     "models",
+    "native",
     "tasks",
     "training",
 ]
@@ -55,7 +56,7 @@ __all__ = [
 __getattr__ = lazy(
     __name__,
     {
-        "autapse": "cells models tasks training",
+        "autapse": "cells models native tasks training",
         "autapse.cells": "Cell",
         "autapse.layers": "ERNN GRU IRNN LSTM RIN RNN UGRNN Antisymmetric FastGRNN FastRNN LeakyRNN OrthogonalRNN "
         "Recurrent SpectralRNN from_torch",

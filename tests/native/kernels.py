@@ -10,7 +10,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from autapse.cells.base import FormCell
 from autapse.native import library
+from autapse.native.ops import Kind, Operands
+from autapse.unfold import scan_reference
+from autapse.unfold.fused import describe
 from networks import VARIANTS, Network
 
 needs_kernels = pytest.mark.skipif(
@@ -53,7 +57,7 @@ def fitted(network: Network, input_size: int, hidden_size: int) -> Network:
     if isinstance(options.get("tau"), Tensor):
         options["tau"] = torch.linspace(1.0, 20.0, hidden_size, dtype=torch.float64)
     if "proj_size" in options:
-        options["proj_size"] = min(options["proj_size"], hidden_size - 1)
+        options["proj_size"] = min(options["proj_size"], hidden_size - 1)  # 0, which is none, for a single unit
     for name in ("input_rank", "hidden_rank", "reflections"):
         if name in options:
             options[name] = min(options[name], hidden_size, input_size)
@@ -76,6 +80,21 @@ class Case:
 
     def run(self, scan: Callable[..., Any], keep: bool = True) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
         return scan(self.cell, self.x, self.state, self.sizes, self.start, keep)
+
+
+def as_operands(case: Case) -> tuple[Operands, Tensor, Kind]:
+    """What the op gets for a case, as tensors of their own that require gradients."""
+    with torch.no_grad():
+        own = type(case.cell).drive is not FormCell.drive
+        weight, bias = (None, None) if own else case.cell.affine()
+        x = case.cell.drive(case.x) if own else case.x
+        operands, kind = describe(case.cell.prepare(), x, weight, bias, case.state, len(case.sizes), case.start)
+    leaves = [None if t is None else t.detach().clone().requires_grad_() for t in operands]
+    return Operands(*leaves), torch.tensor(case.sizes, dtype=torch.int64), kind
+
+
+def there(operands: Operands) -> list[Tensor]:
+    return [t for t in operands if t is not None]
 
 
 def running(lengths: Sequence[int]) -> list[int]:
@@ -102,6 +121,16 @@ def make_case(
     x = torch.randn(sum(sizes), input_size, dtype=dtype, requires_grad=True)
     state = network.random_state(len(lengths), hidden_size=hidden_size, dtype=dtype)
     return Case(cell, x, tuple(s.requires_grad_() for s in state), sizes, start)
+
+
+def run_reversed(case: Case) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+    """The reference from the last step to the first: on turned rows, its states turned back."""
+
+    def turn(rows: Tensor) -> Tensor:
+        return rows.view(len(case.sizes), case.sizes[0], -1).flip(0).flatten(0, 1)
+
+    states, final = scan_reference(case.cell, turn(case.x), case.state, case.sizes, case.start)
+    return tuple(turn(s) for s in states), final
 
 
 def loss_of(results: Sequence[Tensor]) -> Tensor:

@@ -18,11 +18,15 @@ VERBS = {
     "eval": "score a finished or unfinished run on the test set",
     "resume": "go on with a run that was stopped",
     "predict": "apply a trained network to a file of sequences",
+    "bench": "how fast the layers are on this machine, against others",
 }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code: 0, 1 if training diverged, 2 for a mistake, 130 for Ctrl-C."""
+    """Run the command line and return its exit code.
+
+    0, 1 if training diverged or results that are to be timed differ, 2 for a mistake, 130 for Ctrl-C.
+    """
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         return _dispatch(words)
@@ -37,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain("Stopped.", code=130)
     except Exception as error:
         # Only to be named here, after torch was loaded by the verb.
-        code = {"Diverged": 1, "Interrupted": 130}.get(type(error).__name__)
+        code = {"Diverged": 1, "Unequal": 1, "Interrupted": 130}.get(type(error).__name__)
         if code is None:
             raise
         return _complain(str(error), code)

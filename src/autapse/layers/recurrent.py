@@ -198,13 +198,12 @@ class Recurrent(nn.Module):
             for direction in range(self.directions):
                 key = self._key(layer, direction)
                 cell = cells[key]
-                turn = batch.reverse if direction else _as_it_is
-                trace, final[key] = scan(cell, turn(rows), states[key], batch.sizes, start, keep, self.checkpoint_every)
-                outputs.append(turn(cell.output(trace)))
-                if keep:
-                    kept.append([turn(state) for state in trace])
+                turn = batch.reverse if direction else None
+                trace, final[key] = scan(cell, rows, states[key], batch.sizes, start, keep, turn, self.checkpoint_every)
+                outputs.append(cell.output(trace))
+                kept.append(trace)
             rows = torch.cat(outputs, dim=-1) if self.bidirectional else outputs[0]
-            traces.append([torch.stack(both, dim=1) for both in zip(*kept, strict=True)])
+            traces.append([torch.stack(both, dim=1) for both in zip(*kept, strict=True)] if keep else [])
         return rows, final, traces
 
     # States -----------------------------------------------------------------------------------------------------
@@ -345,7 +344,3 @@ def check_state(state: Any, expected: tuple[int, ...], like: Tensor, first: str)
         checks.fail("h0", rule, tuple(state.shape), "Pass h0=None for zeros.", checks.ShapeError)
     if state.dtype != like.dtype and not torch.is_autocast_enabled(like.device.type):
         checks.fail("h0", f"have the dtype of the input, {like.dtype}", state.dtype, kind=checks.ShapeError)
-
-
-def _as_it_is(rows: Tensor) -> Tensor:
-    return rows

@@ -68,7 +68,6 @@ class Stream:
             checks.fail("x_t", f"be on the layer's device, {like.device}", x.device, "Move it with .to().")
         if x.dtype != like.dtype:
             self._layer._check_dtype(x)
-            x = x.to(like.dtype)
         for stepper in self._steppers:
             x = stepper(x, self.position)
         self.position += 1

@@ -18,7 +18,9 @@ from autapse.unfold.fused import kernels_serve
 
 
 class TorchLayer(Layer):
-    """A layer whose parameters have torch.nn's names (weight_ih_l0, …) and that calls torch's own op where it can.
+    """A layer whose parameters have torch.nn's names (weight_ih_l0, …).
+
+    It calls torch's own op where the native library cannot serve and torch has the network.
 
     The parameters belong to the layer; its cells borrow them at each call, so that whatever replaces a parameter
     (`load_state_dict(assign=True)`, `torch.func.functional_call`, a parametrization) reaches the cells as well.

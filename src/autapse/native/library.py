@@ -6,7 +6,9 @@ import ctypes
 import os
 import sys
 import warnings
+from contextlib import suppress
 from functools import cache
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +16,7 @@ from autapse import checks
 
 SWITCH = "AUTAPSE_NATIVE"  # 0 forces the reference
 INSTRUCTION_SET = "AUTAPSE_ISA"  # forces an instruction set
+PLACE = "AUTAPSE_LIBRARY"  # another build of the library, such as one with sanitizers
 INSTRUCTION_SETS = ("avx512", "avx2", "baseline")
 ABI = 1
 REMEDY = (
@@ -22,6 +25,7 @@ REMEDY = (
 )
 
 
+INTEGERS = ("form", "activation", "wide", "threads", "reset_after", "per_step", "reverse")
 POINTERS = (
     *("sizes", "x", "weight", "bias", "matrix", "offset", "projection", "alpha", "beta", "h0", "c0", "packed"),
     *("h", "c", "h_n", "c_n", "reserve", "grad_h", "grad_c", "grad_h_n", "grad_c_n"),
@@ -34,7 +38,7 @@ class Problem(ctypes.Structure):
     """A scan as src/abi.h declares it; see there for the meaning and the shape of each field."""
 
     _fields_ = (
-        *((name, ctypes.c_int32) for name in ("form", "activation", "wide", "threads", "reset_after", "per_step")),
+        *((name, ctypes.c_int32) for name in INTEGERS),
         *((name, ctypes.c_int64) for name in ("steps", "batch", "inputs", "hidden", "outputs", "inner")),
         *((name, ctypes.c_void_p) for name in POINTERS),
     )
@@ -131,9 +135,13 @@ def run(function: str, problem: Problem) -> None:
 
 
 def _find() -> Path | None:
+    if os.environ.get(PLACE):
+        return Path(os.environ[PLACE])
     names = {"win32": "autapse.dll", "darwin": "libautapse.dylib"}
     # An editable install keeps the library apart from the sources; the package's path has both places.
-    places = [Path(place) / "native" for place in sys.modules["autapse"].__path__]
+    places = [Path(place) / "native" / "lib" for place in sys.modules["autapse"].__path__]
+    with suppress(PackageNotFoundError):
+        places.append(Path(str(distribution("autapse").locate_file("autapse/native/lib"))))
     found = [place / names.get(sys.platform, "libautapse.so") for place in places]
     return next((path for path in found if path.exists()), None)
 

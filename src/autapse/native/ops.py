@@ -43,6 +43,7 @@ class Kind(NamedTuple):
     inner: int = 1  # inner steps of a leaky form, maps of a chain
     reset_after: bool = True
     per_step: bool = False  # leaky: alpha and beta are [T, K], not [H]
+    reverse: bool = False  # the last step comes first; for sequences of one length
 
 
 Scan = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]  # h, h_n, c, c_n, reserve; empty where there is none
@@ -51,7 +52,7 @@ _OPERANDS = (
     "Tensor x, Tensor? weight, Tensor? bias, Tensor h0, Tensor? c0, Tensor matrix, Tensor? offset, Tensor? projection, "
     "Tensor? alpha, Tensor? beta"
 )
-_KIND = "int form, int activation, int inner, bool reset_after, bool per_step"
+_KIND = "int form, int activation, int inner, bool reset_after, bool per_step, bool reverse"
 _library = torch.library.Library("autapse", "DEF")
 _library.define(
     f"scan({_OPERANDS}, Tensor sizes, {_KIND}, bool keep_cells, bool save)"
@@ -73,7 +74,7 @@ def describe_problem(operands: Operands, sizes: Tensor, kind: Kind) -> library.P
     """The problem without its results. Operands are contiguous."""
     problem = library.Problem()
     problem.form, problem.activation, problem.inner = kind.form, kind.activation, kind.inner
-    problem.reset_after, problem.per_step = kind.reset_after, kind.per_step
+    problem.reset_after, problem.per_step, problem.reverse = kind.reset_after, kind.per_step, kind.reverse
     problem.wide = operands.x.dtype == torch.float64
     problem.threads = torch.get_num_threads()
     problem.steps, problem.batch, problem.outputs = len(sizes), operands.h0.shape[0], operands.h0.shape[1]

@@ -45,6 +45,7 @@ def scan_fused(
     sizes: Sequence[int],  # how many sequences are running at each step; never grows; sums to N
     start: int = 0,  # position of the first step
     keep: bool = True,  # all states of each step, not only the first, which is the output
+    reverse: bool = False,  # from the last step to the first; for sequences of one length
 ) -> tuple[State, State]:
     """The states after each step, one [N, S] each, and the state of each sequence at its own end."""
     form = cell.prepare()
@@ -53,6 +54,7 @@ def scan_fused(
     else:
         x, weight, bias = cell.drive(x), None, None
     operands, kind = describe(form, x, weight, bias, state, len(sizes), start)
+    kind = kind._replace(reverse=reverse)
     save = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in operands)
     keep = keep or type(cell).output is not Cell.output
     h, h_n, c, c_n, _ = ops.scan(operands, _tensor(sizes), kind, keep, save)
@@ -145,6 +147,10 @@ def _form(operands: Operands, kind: Kind) -> Form:
             return LongShortTerm(operands.matrix, operands.offset, operands.projection)
 
 
+def _as_it_is(rows: Tensor) -> Tensor:
+    return rows
+
+
 def _second_order(
     operands: Operands, sizes: Tensor, kind: Kind, gradients: Sequence[Tensor | None], needed: Sequence[bool]
 ) -> tuple[Tensor | None, ...]:
@@ -154,7 +160,9 @@ def _second_order(
     operands = Operands(*views)
     drive = operands.x if operands.weight is None else F.linear(operands.x, operands.weight, operands.bias)
     state = (operands.h0,) if operands.c0 is None else (operands.h0, operands.c0)
-    states, final = walk(_form(operands, kind).step, drive, state, sizes.tolist(), 0)
+    turn = (lambda rows: rows.view(len(sizes), -1, rows.shape[1]).flip(0).flatten(0, 1)) if kind.reverse else _as_it_is
+    states, final = walk(_form(operands, kind).step, turn(drive), state, sizes.tolist(), 0)
+    states = tuple(turn(rows) for rows in states)
     outputs = [states[0], final[0], *((states[1], final[1]) if operands.c0 is not None else (None, None))]
     pairs = [(o, g) for o, g in zip(outputs, gradients, strict=True) if o is not None and g is not None]
     wanted = [t for t, need in zip(views, needed, strict=True) if need]

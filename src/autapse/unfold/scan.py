@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -22,6 +22,7 @@ def scan(
     sizes: Sequence[int],
     start: int = 0,
     keep: bool = True,  # all states of each step, or at least what the cell's output needs
+    turn: Callable[[Tensor], Tensor] | None = None,  # puts rows into the reverse order and back; None: not reversed
     checkpoint_every: int | None = None,
 ) -> Scanned:
     """`scan_fused` where the native library can run this cell on this input, `scan_reference` elsewhere.
@@ -29,10 +30,17 @@ def scan(
     With `checkpoint_every=k` a backward pass keeps the states at every k-th step only and computes k steps at a time
     anew, so that it holds T/k + k states instead of T.
     """
-    run = scan_fused if can_fuse(cell, x, state) else scan_reference
-    if checkpoint_every is None or checkpoint_every >= len(sizes) or not torch.is_grad_enabled():
+    fused = can_fuse(cell, x, state)
+    whole = checkpoint_every is None or checkpoint_every >= len(sizes) or not torch.is_grad_enabled()
+    if turn and fused and whole and sizes and sizes[0] == sizes[-1]:  # the kernels read and write from the end
+        return scan_fused(cell, x, state, sizes, start, keep, reverse=True)  # type: ignore[arg-type]
+    if turn:
+        states, final = scan(cell, turn(x), state, sizes, start, keep, None, checkpoint_every)
+        return tuple(turn(rows) for rows in states), final
+    run = scan_fused if fused else scan_reference
+    if whole:
         return run(cell, x, state, sizes, start, keep)  # type: ignore[arg-type]
-    return _in_pieces(run, cell, x, state, sizes, start, keep, checkpoint_every)
+    return _in_pieces(run, cell, x, state, sizes, start, keep, checkpoint_every or 1)
 
 
 def _in_pieces(

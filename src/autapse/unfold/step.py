@@ -87,7 +87,8 @@ class FusedStepper:
         self._tables = [(n, t.data_ptr(), t.stride(0) * t.element_size()) for n, t in tables.items() if t is not None]
 
     def __call__(self, x: Tensor, t: int) -> Tensor:
-        x = (x if self._drive is None else self._drive(x)).contiguous()
+        x = x if self._drive is None else self._drive(x)
+        x = x.to(self._output.dtype).contiguous()  # under autocast another layer's output may be narrower
         self._problem.x = x.data_ptr()
         for name, first, stride in self._tables:
             setattr(self._problem, name, first + min(t, self._last) * stride)

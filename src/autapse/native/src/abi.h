@@ -20,6 +20,7 @@ struct autapse_problem {
     int32_t threads;
     int32_t reset_after;  // GRU: the reset gate acts after the product
     int32_t per_step;     // leaky: alpha and beta are [T, K], not [H]
+    int32_t reverse;      // the last step comes first; for sequences of one length
     int64_t steps, batch, inputs, hidden, outputs;
     int64_t inner;        // leaky: K; chain: number of maps; 1 elsewhere
     const int64_t* sizes; // [T], sequences that run at each step; never grows

@@ -178,13 +178,16 @@ private:
         return low;
     }
 
+    // The first row of step t in x, h, c, reserve and their gradients.
+    int64_t place(int64_t t) const { return p.reverse ? offsets[p.steps - 1 - t] : offsets[t]; }
+
     const T* previous(const void* initial, const void* states, int64_t t, int64_t row, int64_t columns) const {
-        return t == 0 ? in(initial) + row * columns : in(states) + (offsets[t - 1] + row) * columns;
+        return t == 0 ? in(initial) + row * columns : in(states) + (place(t - 1) + row) * columns;
     }
 
     Step<T> step(int64_t t, int64_t row, int64_t count) const {
         Step<T> s{};
-        const int64_t at = offsets[t] + row;
+        const int64_t at = place(t) + row;
         s.t = t;
         s.count = count;
         s.h_prev = previous(p.h0, p.h, t, row, O);
@@ -212,7 +215,7 @@ private:
             for (int64_t t = begin; t < end && p.sizes[t] > first; t++) {
                 Step<T> s = step(t, first, smaller(last, p.sizes[t]) - first);
                 s.u = p.weight ? u + (offsets[t] - offsets[begin] + first) * padded<T>(G)
-                               : in(p.x) + (offsets[t] + first) * G;
+                               : in(p.x) + (place(t) + first) * G;
                 s.u_stride = p.weight ? padded<T>(G) : G;
                 form.forward(s);
                 const int64_t running = t + 1 < p.steps ? p.sizes[t + 1] : 0;
@@ -231,10 +234,10 @@ private:
     // u = W x + b for this thread's rows of a chunk, instead of for the whole sequence at once in fresh memory
     void drive_chunk(int64_t begin, int64_t end, int64_t first, int64_t last) {
         if (!p.weight) return;
-        if (first == 0 && last == p.sizes[begin])
+        if (first == 0 && last == p.sizes[begin] && !p.reverse)
             return drive_rows(offsets[begin], offsets[end] - offsets[begin], 0);
         for (int64_t t = begin; t < end && p.sizes[t] > first; t++)
-            drive_rows(offsets[t] + first, smaller(last, p.sizes[t]) - first, offsets[t] - offsets[begin] + first);
+            drive_rows(place(t) + first, smaller(last, p.sizes[t]) - first, offsets[t] - offsets[begin] + first);
     }
 
     void drive_rows(int64_t at, int64_t count, int64_t local) {
@@ -245,8 +248,8 @@ private:
     // Sequences [first, last) end with step t.
     void finish(int64_t t, int64_t first, int64_t last) {
         if (first >= last) return;
-        copy_rows(out(p.h_n) + first * O, in(p.h) + (offsets[t] + first) * O, last - first, O);
-        if (p.c) copy_rows(out(p.c_n) + first * H, in(p.c) + (offsets[t] + first) * H, last - first, H);
+        copy_rows(out(p.h_n) + first * O, in(p.h) + (place(t) + first) * O, last - first, O);
+        if (p.c) copy_rows(out(p.c_n) + first * H, in(p.c) + (place(t) + first) * H, last - first, H);
     }
 
     void backward_rows(Team team) {
@@ -290,7 +293,7 @@ private:
         for (int64_t t = end - 1; t >= begin; t--) {
             const int64_t count = smaller(last, p.sizes[t]) - first;
             if (count <= 0) continue;
-            const int64_t at = offsets[t] + first, local = at - offsets[begin];
+            const int64_t at = place(t) + first, local = offsets[t] - offsets[begin] + first;
             Step<T> s = step(t, first, count);
             s.grad_h = p.grad_h ? in(p.grad_h) + at * O : nullptr;
             s.grad_c = p.grad_c ? in(p.grad_c) + at * H : nullptr;
@@ -311,7 +314,7 @@ private:
     // Adds the rows of a chunk; the threads share the tiles of the sum.
     void add_outer(const Outer<T>& outer, int64_t rows, Team team) {
         const int64_t heights = quotient_up(outer.cols, tile_rows), width = padded<T>(outer.rows);
-        const int64_t tiles = heights * (width / panel_width<T>);
+        const int64_t tiles = heights * quotient_up(width, panel_width<T>);
         const T* const* sources = source_rows[(int)outer.source];
         Packed<T> panel{panels + team.index * block_depth * panel_width<T>, 0, 0};
         for (int64_t block = 0; block < rows; block += block_depth) {
@@ -328,7 +331,7 @@ private:
                 T* sum = outer.sum + top * width + column;
                 tile_of<T, Across<T>, tile_rows>(
                     bottom - top, Across<T>{sources + block, outer.source_column + top}, panel.data, panel.depth,
-                    panel_width<T>, sum, width, sum, width);
+                    padded<T>(panel.width), sum, width, sum, width);
             }
         }
     }
@@ -356,12 +359,22 @@ private:
 
     // dx = W^T du for the rows of a chunk
     void input_gradient(int64_t begin, int64_t end, Team team) {
-        const int64_t rows = offsets[end] - offsets[begin], last = team.to(rows);
+        if (!p.reverse) {
+            const int64_t rows = offsets[end] - offsets[begin], first = team.from(rows);
+            return input_gradient_rows(first, offsets[begin] + first, team.to(rows) - first, team);
+        }
+        for (int64_t t = begin; t < end; t++) {
+            const int64_t first = team.from(p.sizes[t]), count = team.to(p.sizes[t]) - first;
+            input_gradient_rows(offsets[t] - offsets[begin] + first, place(t) + first, count, team);
+        }
+    }
+
+    void input_gradient_rows(int64_t local, int64_t at, int64_t rows, Team team) {
         T* block = input_block + team.index * input_rows * padded<T>(D);
-        for (int64_t row = team.from(rows); row < last; row += input_rows) {
-            const int64_t count = smaller(input_rows, last - row);
-            T* to = out(p.grad_x) + (offsets[begin] + row) * D;
-            const T* from = grads + row * form.gradient_stride;
+        for (int64_t row = 0; row < rows; row += input_rows) {
+            const int64_t count = smaller(input_rows, rows - row);
+            T* to = out(p.grad_x) + (at + row) * D;
+            const T* from = grads + (local + row) * form.gradient_stride;
             int64_t part = 0;
             for (Linear<T>& l : form.drives) {
                 const T* du = from + form.drive_grads[part];

@@ -23,9 +23,10 @@ template <class T> constexpr int64_t panel_width = tile_vectors * lanes<T>;
 INLINE int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 INLINE int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 INLINE int64_t quotient_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-template <class T> INLINE int64_t padded(int64_t n) { return quotient_up(n, panel_width<T>) * panel_width<T>; }
+template <class T> INLINE int64_t padded(int64_t n) { return quotient_up(n, lanes<T>) * lanes<T>; }
 
-// A matrix [depth, width] in panels of panel_width columns, by blocks of the depth: [block][panel][depth][column].
+// A matrix [depth, width] in panels of panel_width columns, by blocks of the depth: [block][panel][depth][column]. The
+// last panel is one vector wide where that is enough.
 template <class T> struct Packed {
     T* data = nullptr;
     int64_t depth = 0, width = 0;
@@ -45,17 +46,18 @@ void pack(Packed<T> to, const T* source, int64_t along, int64_t across, int64_t 
         const int64_t deep = smaller(block_depth, to.depth - first);
         for (int64_t panel = first_panel; panel < last_panel; panel++) {
             const int64_t column = panel * panel_width<T>, wide = smaller(panel_width<T>, to.width - column);
+            const int64_t line = padded<T>(wide);
             const T* from = source + first * along + column * across;
             T* out = to.data + first * padded<T>(to.width) + column * deep;
             if (along == 1) {
                 for (int64_t n = 0; n < wide; n++)
-                    for (int64_t k = 0; k < deep; k++) out[k * panel_width<T> + n] = from[n * across + k];
+                    for (int64_t k = 0; k < deep; k++) out[k * line + n] = from[n * across + k];
             } else {
                 for (int64_t k = 0; k < deep; k++)
-                    for (int64_t n = 0; n < wide; n++) out[k * panel_width<T> + n] = from[k * along + n];
+                    for (int64_t n = 0; n < wide; n++) out[k * line + n] = from[k * along + n];
             }
             for (int64_t k = 0; k < deep; k++)
-                for (int64_t n = wide; n < panel_width<T>; n++) out[k * panel_width<T> + n] = 0;
+                for (int64_t n = wide; n < line; n++) out[k * line + n] = 0;
         }
     }
 }
@@ -74,11 +76,11 @@ template <class T> struct Across {
 };
 
 // c[rows, panels] = start + left * panels; `start` may be c itself (to add), one row for all (step 0), or null for zero.
-template <class T, class Left, int rows, int panels>
+template <class T, class Left, int rows, int panels, int vectors>
 INLINE void tile(
     Left left, const T* right, int64_t panel_stride, int64_t depth, T* c, int64_t stride, const T* start, int64_t step
 ) {
-    constexpr int width = panels * tile_vectors;
+    constexpr int width = panels * vectors;
     Vec<T> sum[rows][width];
 #pragma GCC unroll 16
     for (int m = 0; m < rows; m++)
@@ -89,7 +91,7 @@ INLINE void tile(
         Vec<T> b[width];
 #pragma GCC unroll 16
         for (int v = 0; v < width; v++)
-            b[v] = load(right + (v / tile_vectors) * panel_stride + k * panel_width<T> + (v % tile_vectors) * lanes<T>);
+            b[v] = load(right + (v / vectors) * panel_stride + (k * vectors + v % vectors) * lanes<T>);
 #pragma GCC unroll 16
         for (int m = 0; m < rows; m++) {
             Vec<T> a = splat(left.at(m, k));
@@ -116,10 +118,13 @@ void tile_row(
     constexpr int together = panels_for(rows);
     int64_t column = 0, panel = depth * panel_width<T>;
     for (; column + together * panel_width<T> <= width; column += together * panel_width<T>)
-        tile<T, Left, rows, together>(
+        tile<T, Left, rows, together, tile_vectors>(
             left, right + column * depth, panel, depth, c + column, stride, start ? start + column : nullptr, step);
-    for (; column < width; column += panel_width<T>)
-        tile<T, Left, rows, 1>(
+    for (; column + panel_width<T> <= width; column += panel_width<T>)
+        tile<T, Left, rows, 1, tile_vectors>(
+            left, right + column * depth, panel, depth, c + column, stride, start ? start + column : nullptr, step);
+    if (column < width)
+        tile<T, Left, rows, 1, 1>(
             left, right + column * depth, panel, depth, c + column, stride, start ? start + column : nullptr, step);
 }
 

@@ -1,0 +1,233 @@
+"""Results as tables: for the page on speed, and for the screen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from autapse.benchmark.bars import verdicts
+from autapse.benchmark.settings import DEFAULT, FLUSHED
+
+Results = dict[str, Any]
+Row = dict[str, Any]
+START, END = "<!-- tables: made by `python benchmarks/speed.py --render` -->", "<!-- end of tables -->"
+NOTHING = "No result is stored here yet. The tables come from running the command above."
+
+
+class Table(NamedTuple):
+    title: str
+    note: str
+    headings: list[str]
+    rows: list[list[str]]
+
+
+def tables(results: Results) -> list[Table]:
+    """Every table that the results have numbers for."""
+    made = [
+        training(results),
+        own_times(results),
+        inference(results),
+        ragged(results),
+        streaming(results),
+        bars(results),
+    ]
+    return [table for table in made if table.rows]
+
+
+def training(results: Results) -> Table:
+    note = "How many times quicker a training step is; in brackets with torch as users get it, denormals kept."
+    return _pivot("Training step", note, results, lambda row: row["train"]["ratio"])
+
+
+def inference(results: Results) -> Table:
+    note = "How many times quicker a pass without gradients is; in brackets with torch as users get it."
+    return _pivot("Inference", note, results, lambda row: row["infer"]["ratio"])
+
+
+def _pivot(title: str, note: str, results: Results, value: Callable[[Row], float]) -> Table:
+    """Networks and peers down, shapes across, flushed and in brackets default."""
+    modes = {mode: _by_key(results, mode, "pairs") for mode in (FLUSHED, DEFAULT)}
+    shapes = _shapes(results, "pairs")
+    lines = list(dict.fromkeys((network, peer) for _, network, peer in modes[FLUSHED]))
+
+    def cell(key: tuple[str, str, str]) -> str:
+        flushed, default = (modes[mode].get(key, {}) for mode in (FLUSHED, DEFAULT))
+        if "train" not in flushed:
+            return flushed.get("reason", "").partition(":")[0]
+        return _times(value(flushed)) + (f" ({_times(value(default))})" if "train" in default else "")
+
+    rows = [[network, peer, *(cell((shape, network, peer)) for shape in shapes)] for network, peer in lines]
+    return Table(title, note, ["network", "against", *shapes], rows)
+
+
+def own_times(results: Results) -> Table:
+    """Our own times and shares, the best over the peers that a network was timed against."""
+    best: dict[tuple[str, str], tuple[float, float]] = {}
+    for row in results["modes"][FLUSHED]["pairs"]:
+        if "train" in row:
+            key = (row["network"], row["shape"])
+            found = (row["train"]["ours"], row["share"])
+            best[key] = min(best.get(key, found), found)
+    shapes = _shapes(results, "pairs")
+    rate = results["modes"][FLUSHED]["gemm"]["rate"] / 1e9
+    note = (
+        "autapse's training step, and its matrix products as a share of the rate of torch.mm at 1024³ in float32, "
+        f"{rate:.0f} GFLOP/s in the same run."
+    )
+    rows = [
+        [name, *(_time_and_share(best.get((name, shape))) for shape in shapes)]
+        for name in dict.fromkeys(network for network, _ in best)
+    ]
+    return Table("Times and shares", note, ["network", *shapes], rows)
+
+
+def ragged(results: Results) -> Table:
+    modes = {mode: _by_key(results, mode, "ragged") for mode in (FLUSHED, DEFAULT)}
+    shapes = _shapes(results, "ragged")
+    rows = []
+    for network in dict.fromkeys(network for _, network, _ in modes[FLUSHED]):
+        for side, label in (("ours", "autapse, `lengths`"), ("torch", "torch.nn, packed")):
+            found = [[modes[m].get((s, network, ""), {}).get(side) for m in (FLUSHED, DEFAULT)] for s in shapes]
+            if any(flushed for flushed, _ in found):
+                rows.append([network, label, *(_parts(flushed, default) for flushed, default in found)])
+    note = (
+        "A training step on sequences with lengths uniform in 1…T, as a part of the time of the full batch; "
+        "in brackets with torch as users get it."
+    )
+    return Table("Ragged batches", note, ["network", "by", *shapes], rows)
+
+
+def _parts(flushed: Row | None, default: Row | None) -> str:
+    if flushed is None:
+        return ""
+    return f"{flushed['part']:.2f}" + (f" ({default['part']:.2f})" if default else "")
+
+
+def streaming(results: Results) -> Table:
+    defaults = _by_key(results, DEFAULT, "streaming")
+    rows = []
+    for key, row in _by_key(results, FLUSHED, "streaming").items():
+        ours, peer, ratio = (row["infer"][name] for name in ("ours", "peer", "ratio"))
+        beside = f" ({_times(defaults[key]['infer']['ratio'])})" if key in defaults else ""
+        rows.append([row["network"], row["against"], _duration(ours), _duration(peer), _times(ratio) + beside])
+    note = "One step of batch 1, the state kept; in brackets with torch as users get it."
+    return Table("Streaming", note, ["network", "against", "autapse", "peer", "times quicker"], rows)
+
+
+def bars(results: Results) -> Table:
+    rows = [[v.bar, v.shape, v.wanted, v.found, "met" if v.met else "not met"] for v in verdicts(results)]
+    threads = results["modes"][FLUSHED]["software"]["threads"]
+    note = (
+        "What the library set out to reach with two threads, with torch's denormals flushed; the worst network counts. "
+        f"Measured with {threads} thread{'s' if threads != 1 else ''}."
+    )
+    return Table("Bars", note, ["bar", "shape", "wanted", "measured", ""], rows)
+
+
+# Markdown -------------------------------------------------------------------------------------------------------------
+
+
+def markdown(results: Results) -> str:
+    """All of it for the page."""
+    parts = [machine(results), *(_table_text(table) for table in tables(results)), *_reasons(results)]
+    return "\n\n".join(parts)
+
+
+def machine(results: Results) -> str:
+    hardware, software = results["hardware"], results["modes"][FLUSHED]["software"]
+    native, settings = software["native"], results["settings"]
+    kernels = native["instruction_set"] if native["available"] else f"off ({native['reason']})"
+    peer = software["torchrecurrent"]
+    errors = [
+        row["error"]
+        for mode in results["modes"].values()
+        for kind in ("pairs", "ragged", "streaming")
+        for row in mode[kind]
+        if "error" in row
+    ]
+    lines = [
+        f"- {results['date']}, commit {results['commit'] or 'unknown'}, `{results['command']}`",
+        f"- {hardware['cpu']}, {hardware['cores']} cores, load {hardware['load']:.1f} at the start; "
+        f"{hardware['system']}; Python {hardware['python']}",
+        f"- autapse {results['autapse']}, kernels: {kernels}; torch {software['torch']} "
+        f"({software['torch_instruction_set']}); torchrecurrent {peer or 'not installed'}; "
+        f"{software['threads']} threads",
+        f"- up to {settings['repeats']} rounds within {settings['seconds']:g} s for each pair; a peer's training step "
+        "that takes more than 4 s is timed once",
+        f"- equal before timed: largest difference {max(errors, default=0.0):.1e} of the norm",
+    ]
+    return "\n".join(lines)
+
+
+def _reasons(results: Results) -> list[str]:
+    """Why a peer has no number, once for each reason."""
+    found: dict[str, list[str]] = {}
+    for row in results["modes"][FLUSHED]["pairs"]:
+        if "reason" in row:
+            found.setdefault(f"{row['peer']}, {row['reason']}", []).append(f"{row['network']} at {row['shape']}")
+    if not found:
+        return []
+    return ["Without a number:\n\n" + "\n".join(f"- {reason}: {', '.join(where)}" for reason, where in found.items())]
+
+
+def _table_text(table: Table) -> str:
+    lines = [table.headings, ["---"] * len(table.headings), *table.rows]
+    return "\n".join([f"### {table.title}", "", table.note, "", *(f"| {' | '.join(line)} |" for line in lines)])
+
+
+def fill(page: str, results: Results | None) -> str:
+    """A page with the text between its markers made anew."""
+    before, start, rest = page.partition(START)
+    _, end, after = rest.partition(END)
+    if not (start and end):
+        raise ValueError(f"The page must have the lines {START} and {END}, in this order.")
+    return f"{before}{START}\n\n{markdown(results) if results else NOTHING}\n\n{END}{after}"
+
+
+# Screen ---------------------------------------------------------------------------------------------------------------
+
+
+def print_tables(console: Any, results: Results) -> None:
+    from rich import box
+    from rich.table import Table as Shown
+
+    console.print(machine(results), markup=False, highlight=False, soft_wrap=True)
+    for table in tables(results):
+        console.print(f"\n[bold]{table.title}[/]", highlight=False)
+        console.print(table.note.replace("`", ""), markup=False, highlight=False)
+        shown = Shown(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+        for heading in table.headings:
+            shown.add_column(heading)
+        for row in table.rows:
+            shown.add_row(*(cell.replace("`", "") for cell in row))
+        console.print(shown, markup=False, highlight=False)
+
+
+# Words ----------------------------------------------------------------------------------------------------------------
+
+
+def _by_key(results: Results, mode: str, kind: str) -> dict[tuple[str, str, str], Row]:
+    rows = results["modes"].get(mode, {}).get(kind, [])
+    return {(row["shape"], row["network"], row.get("peer", "")): row for row in rows}
+
+
+def _shapes(results: Results, kind: str) -> list[str]:
+    return list(dict.fromkeys(row["shape"] for row in results["modes"][FLUSHED][kind]))
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.0f}×" if ratio >= 20 else f"{ratio:.1f}×" if ratio >= 10 else f"{ratio:.2f}×"
+
+
+def _duration(seconds: float) -> str:
+    return (
+        f"{seconds * 1e6:.1f} µs"
+        if seconds < 1e-3
+        else f"{seconds * 1e3:.3g} ms"
+        if seconds < 1
+        else f"{seconds:.2f} s"
+    )
+
+
+def _time_and_share(found: tuple[float, float] | None) -> str:
+    return "" if found is None else f"{_duration(found[0])}, {found[1]:.0%}"

@@ -1,0 +1,84 @@
+"""`autapse bench`: the speed of this machine."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from autapse import checks, files
+from autapse.benchmark.settings import FULL, QUICK, TIMES, Settings
+from autapse.cli.parse import parse
+
+
+@dataclass(kw_only=True)
+class Bench:
+    """Check that the layers equal torch.nn's and others, then time them, and print how many times quicker they are."""
+
+    shapes: str | None = None
+    """Shapes with commas between them: pixel-mnist, har, adding, tagging, large, batch-1, streaming, or any as TxBxDxH;
+    by default all that have names."""
+    cells: str | None = None
+    """Networks with commas between them; by default rnn,gru,lstm,antisymmetric, with --full one or more per form."""
+    peers: str | None = None
+    """What to compare with: torch.nn, loop, compiled, torchrecurrent, reference; by default the quick ones, with --full
+    all."""
+    repeats: int | None = None
+    """Rounds for each pair, the best of which counts; by default 3, with --full 10."""
+    threads: int | None = None
+    """Threads; by default as many as torch takes."""
+    full: bool = False
+    """Measure everything; without it, what takes about two minutes."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """Write all numbers, with facts about the machine, as JSON."""
+
+
+def main(words: list[str]) -> int:
+    args = parse(Bench, "bench", words)
+    run_bench(args, f"autapse bench {shlex.join(words)}".strip())
+    return 0
+
+
+def run_bench(args: Bench, command: str) -> dict[str, Any]:
+    """Measure, print the tables, and write the results where they are asked for."""
+    settings = make_settings(args)
+    if args.out is not None and not args.out.parent.is_dir():
+        raise checks.InputError(f"There is no folder {args.out.parent}. Make it first, or write elsewhere.")
+
+    from rich.console import Console
+
+    from autapse.benchmark.report import print_tables
+    from autapse.benchmark.run import measure
+
+    console = Console()
+    took = TIMES.get(replace(settings, threads=None))
+    expected = f"this takes {took} on two quiet cores" if took else "the time depends on what is asked for"
+    console.print(f"Measuring: {expected}. Other work on this machine spoils the numbers.", highlight=False)
+    with console.status("starting") as status:
+        results = measure(settings, command, status.update)
+    print_tables(console, results)
+    if args.out is not None:
+        files.write_json(args.out, results)
+        console.print(f"\nresults: {args.out}", highlight=False, soft_wrap=True)
+    return results
+
+
+def make_settings(args: Bench) -> Settings:
+    """What is asked for on top of the quick or the full measurement."""
+    given: dict[str, Any] = {name: _split(name, getattr(args, name)) for name in ("shapes", "cells", "peers")}
+    given |= {"repeats": args.repeats, "threads": args.threads}
+    return replace(FULL if args.full else QUICK, **{name: value for name, value in given.items() if value is not None})
+
+
+def _split(name: str, text: str | None) -> Sequence[str] | None:
+    if text is None:
+        return None
+    words = tuple(word.strip() for word in text.split(",") if word.strip())
+    twice = [word for word in words if words.count(word) > 1]
+    if twice:
+        checks.fail(name, "name each one once", twice[0])
+    return words
