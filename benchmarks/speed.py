@@ -29,7 +29,8 @@ def render() -> str:
 def main(words: list[str]) -> int:
     if words == ["--render"]:
         files.write_bytes(PAGE, render().encode())
-        print(f"tables of {RESULTS.relative_to(ROOT)}: {PAGE.relative_to(ROOT)}")
+        source = RESULTS.relative_to(ROOT) if RESULTS.exists() else "no results yet"
+        print(f"{PAGE.relative_to(ROOT)}: made from {source}")
         return 0
     try:
         run_bench(parse(Bench, "bench", ["--full", *words]), f"python benchmarks/speed.py {shlex.join(words)}".strip())

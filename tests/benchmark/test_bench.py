@@ -11,7 +11,10 @@ from autapse.benchmark.settings import QUICK, Settings
 from autapse.cli.bench import Bench, make_settings
 from autapse.cli.main import main
 
-TINY = "bench --shapes 6x32x2x5,streaming --cells gru,ugrnn --repeats 1 --threads 1 --full --peers torch.nn,reference".split()
+TINY = [
+    *("bench", "--shapes", "6x32x2x5,streaming", "--cells", "gru,ugrnn", "--peers", "torch.nn,reference"),
+    *("--full", "--repeats", "1", "--threads", "1"),
+]
 
 
 def test_bench_prints_tables_and_writes_results(capsys, tmp_path):

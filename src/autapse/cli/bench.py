@@ -57,12 +57,15 @@ def run_bench(args: Bench, command: str) -> dict[str, Any]:
     console = Console()
     took = TIMES.get(replace(settings, threads=None))
     expected = f"this takes {took} on two quiet cores" if took else "the time depends on what is asked for"
-    console.print(f"Measuring: {expected}. Other work on this machine spoils the numbers.", highlight=False)
+    console.print(
+        f"Measuring: {expected}. Other work on this machine spoils the numbers.", highlight=False, soft_wrap=True
+    )
     with console.status("starting") as status:
         results = measure(settings, command, status.update)
+    if args.out is not None:
+        files.write_json(args.out, results)  # first: `autapse bench | head` must not lose an hour's work
     print_tables(console, results)
     if args.out is not None:
-        files.write_json(args.out, results)
         console.print(f"\nresults: {args.out}", highlight=False, soft_wrap=True)
     return results
 

@@ -137,7 +137,7 @@ def _form(operands: Operands, kind: Kind) -> Form:
             biases = () if operands.offset is None else operands.offset.unbind(0)
             return Chain(operands.matrix.unbind(0), biases, activation)
         case "shared_gate":  # the same at each step, so the first row's gradient is that of all
-            p, q = operands.alpha[0].unbind(0), operands.beta[0].unbind(0)  # type: ignore[index]
+            p, q = (pair[:1].sum(0).unbind(0) for pair in (operands.alpha, operands.beta))  # type: ignore[index]
             return SharedGate(operands.matrix, (p[0], p[1]), (q[0], q[1]))
         case "ugrnn":
             return UpdateGate(operands.matrix)

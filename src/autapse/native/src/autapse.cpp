@@ -70,7 +70,7 @@ int autapse_use(const char* name) {
     chosen.store(entry, std::memory_order_relaxed);
     return 0;
 }
-int autapse_abi() { return 1; }
+int autapse_abi() { return 2; }
 
 void autapse_huge_pages(void* memory, int64_t bytes) {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)

@@ -19,6 +19,7 @@ public:
             if (wanted <= kept) grow(wanted);
         }
         used = 0;
+        failed = false;
     }
 
     // count elements, aligned to a cache line; null where memory ran out
@@ -64,7 +65,6 @@ private:
         base = nullptr;
         size = used = total = 0;
         blocks = 0;
-        failed = false;
     }
 
     Block* last = nullptr;
