@@ -119,7 +119,7 @@ def _numbers(ours: Best, peer: Best) -> dict[str, float]:
 def ragged(shape: Shape, network: Network, settings: Settings) -> Row:
     """A training step on lengths uniform in 1…T against the full batch: ours, and torch's by packing and unpacking."""
     x, gradient = data(shape)
-    lengths = torch.randint(1, shape.steps + 1, (shape.batch,), generator=torch.Generator().manual_seed(2))
+    lengths = spread(shape)
     full = make_ours(network, shape)
     short = with_lengths(full, lengths)
     row: Row = {"shape": shape.name, "network": network.name, "valid": lengths.sum().item() / shape.steps / shape.batch}
@@ -134,6 +134,12 @@ def ragged(shape: Shape, network: Network, settings: Settings) -> Row:
         times = _both(part, whole, lambda c: lambda: c.train(x, gradient), settings)
         row[name] = {"ragged": times[0].seconds, "full": times[1].seconds, "part": times[0].seconds / times[1].seconds}
     return row
+
+
+def spread(shape: Shape) -> Tensor:
+    """Lengths uniform in 1…T to the letter, since 32 draws may be far from it; in no order."""
+    order = torch.randperm(shape.batch, generator=torch.Generator().manual_seed(2))
+    return torch.linspace(1, shape.steps, shape.batch).round().long()[order]
 
 
 def with_lengths(ours: Contender, lengths: Tensor) -> Contender:

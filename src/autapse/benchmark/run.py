@@ -33,7 +33,7 @@ def measure(settings: Settings, command: str, tell: Callable[[str], None]) -> Re
     }
     with tempfile.TemporaryDirectory() as folder:
         for mode in MODES:
-            results["modes"][mode] = _in_child(mode, settings, Path(folder) / mode, tell)
+            results["modes"][mode] = _in_child(mode, settings.for_mode(mode), Path(folder) / mode, tell)
     return results
 
 

@@ -29,10 +29,12 @@ class Bench:
     all."""
     repeats: int | None = None
     """Rounds for each pair, the best of which counts; by default 3, with --full 10."""
+    seconds: float | None = None
+    """Seconds after which a pair has no further round; by default 1.5, with --full 4."""
     threads: int | None = None
     """Threads; by default as many as torch takes."""
     full: bool = False
-    """Measure everything; without it, what takes about two minutes."""
+    """Measure everything; without it, what takes a few minutes."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Write all numbers, with facts about the machine, as JSON."""
 
@@ -73,7 +75,7 @@ def run_bench(args: Bench, command: str) -> dict[str, Any]:
 def make_settings(args: Bench) -> Settings:
     """What is asked for on top of the quick or the full measurement."""
     given: dict[str, Any] = {name: _split(name, getattr(args, name)) for name in ("shapes", "cells", "peers")}
-    given |= {"repeats": args.repeats, "threads": args.threads}
+    given |= {"repeats": args.repeats, "seconds": args.seconds, "threads": args.threads}
     return replace(FULL if args.full else QUICK, **{name: value for name, value in given.items() if value is not None})
 
 

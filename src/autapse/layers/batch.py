@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
 from autapse import checks
+from autapse.native.ops import fresh
 
 
 @dataclass
@@ -65,7 +66,8 @@ class Batch:
         tail = rows.shape[1:]
         if self.positions is not None:
             steps = self.padded_shape[0] * self.padded_shape[1]
-            return rows.new_zeros(steps, *tail).index_copy(0, self.positions, rows).view(*self.padded_shape, *tail)
+            padded = fresh(rows, steps, *tail).zero_().index_copy_(0, self.positions, rows)
+            return padded.view(*self.padded_shape, *tail)
         if self.unbatched:
             return rows
         time_major = rows.view(len(self.sizes), self.count, *tail)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -102,21 +103,28 @@ def _plain(like: Tensor, *shape: int) -> Tensor:
     return like.new_empty(shape)
 
 
-def _fresh(like: Tensor, *shape: int) -> Tensor:
+def fresh(like: Tensor, *shape: int) -> Tensor:
     """Memory for results: page faults on small pages would cost as much as the arithmetic."""
     made = _plain(like, *shape)
-    if made.nbytes >= HUGE:
+    if made.nbytes >= HUGE and made.device.type == "cpu" and library.available():
         library.load().library.autapse_huge_pages(made.data_ptr(), made.nbytes)
     return made
 
 
 def _reserve_columns(operands: Operands, kind: Kind) -> int:
-    """How much a row's backward pass needs; the kernels know."""
+    """How much a row's backward pass needs."""
+    there = tuple(name for name, tensor in zip(Operands._fields, operands, strict=True) if tensor is not None)
+    return _ask_reserve(kind, int(hidden_size(operands)), int(operands.h0.shape[1]), there)
+
+
+@cache
+def _ask_reserve(kind: Kind, hidden: int, outputs: int, there: tuple[str, ...]) -> int:
+    """The kernels know."""
     problem = library.Problem(form=kind.form, activation=kind.activation, inner=kind.inner)
     problem.reset_after, problem.per_step = kind.reset_after, kind.per_step
-    problem.hidden, problem.outputs = int(hidden_size(operands)), int(operands.h0.shape[1])
-    for name, tensor in zip(Operands._fields, operands, strict=True):
-        setattr(problem, name, None if tensor is None else 1)  # whether it is there is all that counts
+    problem.hidden, problem.outputs = hidden, outputs
+    for name in there:
+        setattr(problem, name, 1)  # whether it is there is all that counts
     return library.load().library.autapse_reserve(ctypes.byref(problem))
 
 
@@ -145,7 +153,7 @@ def _split(arguments: tuple[Any, ...]) -> tuple[Operands, Tensor, Kind, tuple[An
 def _scan(*arguments: Any) -> Scan:
     operands, sizes, kind, (keep_cells, save) = _split(arguments)
     operands = Operands(*contiguous(operands))
-    results = _results(_fresh, operands, kind, keep_cells, save)
+    results = _results(fresh, operands, kind, keep_cells, save)
     problem = describe_problem(operands, sizes, kind)
     h, h_n, c, c_n, reserve = results
     problem.h, problem.h_n, problem.c_n = h.data_ptr(), h_n.data_ptr(), c_n.data_ptr()
@@ -164,7 +172,7 @@ def _scan_backward(*arguments: Any) -> tuple[Tensor, ...]:
     grads, (h, c, reserve), rest = contiguous(arguments[:4]), arguments[4:7], arguments[7:]
     operands, sizes, kind, (needed,) = _split(rest)
     operands = Operands(*contiguous(operands))
-    results = _gradients(_fresh, operands, needed)
+    results = _gradients(fresh, operands, needed)
     problem = describe_problem(operands, sizes, kind)
     problem.h, problem.reserve = h.data_ptr(), reserve.data_ptr()
     problem.c = None if operands.c0 is None else c.data_ptr()

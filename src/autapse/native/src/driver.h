@@ -394,8 +394,12 @@ private:
         for (const Outer<T>& outer : form.outers) {
             if (outer.shared) continue;
             const int64_t width = padded<T>(outer.rows);
-            for (int64_t n = team.from(outer.rows); n < team.to(outer.rows); n++)
-                for (int64_t m = 0; m < outer.cols; m++) outer.gradient[n * outer.cols + m] = outer.sum[m * width + n];
+            // Square blocks: a column at a time would touch a new page with each element.
+            for (int64_t first = team.from(outer.rows); first < team.to(outer.rows); first += 16)
+                for (int64_t left = 0; left < outer.cols; left += 16)
+                    for (int64_t n = first; n < smaller(first + 16, team.to(outer.rows)); n++)
+                        for (int64_t m = left; m < smaller(left + 16, outer.cols); m++)
+                            outer.gradient[n * outer.cols + m] = outer.sum[m * width + n];
         }
         for (const Total<T>& total : form.totals)
             copy_rows(total.gradient + team.from(total.count), total.sum + team.from(total.count),
