@@ -14,6 +14,8 @@ os.environ["OMP_NUM_THREADS"] = "1"  # for the processes that tests start
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # Where there is no compiler the tests run on plain PyTorch.
+    config.addinivalue_line("filterwarnings", "ignore:autapse runs on plain PyTorch")
     # torch's own op says so once per process, for torch.nn.LSTM as for ours.
     config.addinivalue_line("filterwarnings", "ignore:LSTM with projections is not supported with oneDNN")
 

@@ -94,7 +94,7 @@ def instruction_sets() -> list[str]:
 
 
 def use(instruction_set: str) -> None:
-    """Switch to another of the machine's instruction sets, for tests and benchmarks."""
+    """Switch to another of the machine's instruction sets, for tests; not with a stream made before."""
     library = load().library
     if library is None or library.autapse_use(instruction_set.encode()):
         checks.fail("instruction_set", f"be one of {instruction_sets()}", instruction_set)

@@ -53,7 +53,7 @@ class FusedStepper:
     """
 
     def __init__(self, cell: FormCell, states: State) -> None:
-        self.states = tuple(state.clone() for state in states)
+        self.states = tuple(state.clone(memory_format=torch.contiguous_format) for state in states)
         batch = states[0].shape[0]
         affine = type(cell).drive is FormCell.drive
         weight, bias = cell.affine() if affine else (None, None)
