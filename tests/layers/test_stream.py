@@ -242,3 +242,37 @@ def test_bad_states() -> None:
         stream.reset(torch.zeros(2, B + 1, H))
     stream(torch.zeros(B, D))  # as it was
     assert stream.position == 1
+
+
+@every_layer
+def test_output_into_a_tensor_of_the_callers(network: Network) -> None:
+    layer, x = network.layer(num_layers=2), torch.randn(T, B, D, dtype=torch.float64)
+    stream, out = layer.stream(B), torch.full((B, layer.output_size), 7.0, dtype=torch.float64)
+    expected = layer(x)[0].detach()
+    for x_t, y_t in zip(x, expected, strict=True):
+        assert stream(x_t, out=out) is out
+        close(out, y_t)
+
+
+def test_what_a_stream_returned_stays() -> None:
+    stream, x = autapse.GRU(D, H).stream(), torch.randn(2, D)
+    first = stream(x[0])
+    before = first.clone()
+    stream(x[1])
+    assert torch.equal(first, before)
+
+
+def test_out_of_another_shape_is_an_error() -> None:
+    stream = autapse.GRU(D, H).stream()
+    with pytest.raises(ValueError, match=re.escape(f"out must have the output's shape, ({H},); got (1, {H})")):
+        stream(torch.zeros(D), out=torch.zeros(1, H))
+
+
+@every_layer
+def test_states_given_in_any_memory_layout(network: Network) -> None:
+    layer, x = network.layer(), torch.randn(T, B, D, dtype=torch.float64)
+    h0 = network.h0(B)
+    turned = [h.detach().transpose(1, 2).contiguous().transpose(1, 2) for h in flat(h0)]
+    stream = layer.stream(B)
+    stream.reset(turned[0] if len(turned) == 1 else tuple(turned))
+    close(through(stream, x), layer(x, h0)[0].detach())

@@ -13,6 +13,7 @@ from torch.autograd.functional import jacobian
 
 import autapse
 from autapse.checks import InputError, ShapeError
+from autapse.forms import Leaky
 from networks import D, H
 from tolerance import close
 
@@ -275,3 +276,32 @@ def test_built_in_cells_go_through_recurrent_too() -> None:
     x = torch.randn(T, B, D)
     close(general(x), named(x))
     assert list(general.state_dict()) == list(named.state_dict())
+
+
+class Halved(Leaky):
+    """A form of a user's own: it derives from one that has a kernel, and has another step."""
+
+    def step(self, u: Tensor, state: tuple[Tensor, ...], t: int) -> tuple[Tensor, ...]:
+        return (0.5 * super().step(u, state, t)[0],)
+
+
+class HalvedRNN(autapse.cells.RNN):
+    def prepare(self) -> Halved:
+        return Halved(self.weight_hh, self.nonlinearity)
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_a_form_of_a_users_own_keeps_its_step(bidirectional: bool) -> None:
+    layer = autapse.Recurrent(HalvedRNN, 2, 3, bidirectional=bidirectional)
+    x = torch.randn(4, 5, 2)
+    output, _ = layer(x)
+    for key, part, steps in (("l0", output[..., :3], range(4)), ("l0_reverse", output[..., 3:], range(3, -1, -1))):
+        if key not in layer.cells:
+            continue
+        cell, h = layer.cells[key], torch.zeros(5, 3)
+        for t in steps:
+            h = 0.5 * torch.tanh(cell.drive(x[t]) + h @ cell.weight_hh.t())
+            assert torch.allclose(part[t], h, atol=1e-6)
+    if not bidirectional:
+        stream = layer.stream(5)
+        assert torch.allclose(torch.stack([stream(x_t) for x_t in x]), output, atol=1e-6)

@@ -22,6 +22,7 @@ from kernels import (
 from torch import Tensor
 from torch.func import functional_call
 
+import autapse
 from autapse.native import library, ops
 from autapse.unfold import scan_fused, scan_reference
 from networks import Network, every_layer, every_variant, flat, perturb
@@ -308,3 +309,20 @@ def test_gradients_reach_only_what_a_scan_has(network: Network) -> None:
     found = gradients(results, wanted, allow_unused=False, materialize_grads=False)
     assert [g.shape for g in found] == [t.shape for t in wanted]
     assert all(g.any() for g in found)
+
+
+def test_checkpoints_keep_less() -> None:
+    """Bytes kept for the backward pass, but for the parameters: all of them, and T/k + k steps' worth."""
+
+    def kept(**options: int) -> int:
+        layer, sizes = autapse.LSTM(3, 16, **options), dict[int, int]()
+
+        def pack(tensor: Tensor) -> Tensor:
+            sizes[tensor.data_ptr()] = tensor.nbytes
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            layer(torch.randn(400, 8, 3))
+        return sum(sizes.values())
+
+    assert kept(checkpoint_every=20) < 0.2 * kept()

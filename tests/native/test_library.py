@@ -88,7 +88,7 @@ def test_info_says_what_runs() -> None:
     assert info["instruction_sets"] == [n for n in library.INSTRUCTION_SETS if n in info["instruction_sets"]]
     assert info["instruction_sets"][-1] == "baseline"
     assert info["threads"] == torch.get_num_threads()
-    assert info["version"] == library.ABI
+    assert info["version"] in (autapse.__version__, "unknown")  # built by the package, or by hand
     assert Path(info["path"]).is_file()
 
 

@@ -115,7 +115,7 @@ def info() -> dict[str, Any]:
         "instruction_set": library.autapse_instruction_set().decode() if library else None,
         "instruction_sets": instruction_sets(),
         "threads": torch.get_num_threads(),
-        "version": library.autapse_abi() if library else None,
+        "version": library.autapse_version().decode() if library else None,
         "path": library._name if library else None,
     }
 
@@ -155,6 +155,7 @@ def _declare(library: Any) -> None:
         ("forward", ctypes.c_int, [problem]),
         ("backward", ctypes.c_int, [problem]),
         ("instruction_set", ctypes.c_char_p, []),
+        ("version", ctypes.c_char_p, []),
         ("has", ctypes.c_int, [ctypes.c_char_p]),
         ("use", ctypes.c_int, [ctypes.c_char_p]),
         ("huge_pages", None, [ctypes.c_void_p, ctypes.c_int64]),

@@ -16,11 +16,19 @@ from autapse.native.ops import ACTIVATIONS, FORMS, Kind, Operands
 from autapse.unfold.reference import walk
 
 
+KERNELS = (Leaky, Chain, SharedGate, UpdateGate, GatedRecurrent, LongShortTerm)
+
+
 def can_fuse(cell: Cell, x: Tensor, state: State) -> bool:
     """Whether the kernels can run this cell on this input; where they cannot, the reference can."""
     if not isinstance(cell, FormCell) or type(cell).step is not FormCell.step or not kernels_serve(x):
         return False
     return all(t.dtype == x.dtype and t.device == x.device for t in (*state, *cell.parameters(), *cell.buffers()))
+
+
+def has_kernel(form: Form) -> bool:
+    """Whether there is a kernel for a form: a user's own may derive from one of ours and have another step."""
+    return type(form) in KERNELS
 
 
 def kernels_serve(x: Tensor) -> bool:
@@ -46,9 +54,10 @@ def scan_fused(
     start: int = 0,  # position of the first step
     keep: bool = True,  # all states of each step, not only the first, which is the output
     reverse: bool = False,  # from the last step to the first; for sequences of one length
+    form: Form | None = None,  # what cell.prepare() gives, where the caller has it
 ) -> tuple[State, State]:
     """The states after each step, one [N, S] each, and the state of each sequence at its own end."""
-    form = cell.prepare()
+    form = cell.prepare() if form is None else form
     if type(cell).drive is FormCell.drive:
         weight, bias = cell.affine()
     else:

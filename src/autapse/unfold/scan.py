@@ -11,7 +11,7 @@ from torch.utils.checkpoint import checkpoint
 
 from autapse.cells import Cell
 from autapse.forms import State
-from autapse.unfold.fused import can_fuse, scan_fused
+from autapse.unfold.fused import can_fuse, has_kernel, scan_fused
 from autapse.unfold.reference import Scanned, scan_reference
 
 
@@ -30,17 +30,21 @@ def scan(
     With `checkpoint_every=k` a backward pass keeps the states at every k-th step only and computes k steps at a time
     anew, so that it holds T/k + k states instead of T.
     """
-    fused = can_fuse(cell, x, state)
+    form: Any = cell.prepare() if can_fuse(cell, x, state) else None
+    fused = has_kernel(form)
     whole = checkpoint_every is None or checkpoint_every >= len(sizes) or not torch.is_grad_enabled()
-    if turn and fused and whole and sizes and sizes[0] == sizes[-1]:  # the kernels read and write from the end
-        return scan_fused(cell, x, state, sizes, start, keep, reverse=True)  # type: ignore[arg-type]
-    if turn:
-        states, final = scan(cell, turn(x), state, sizes, start, keep, None, checkpoint_every)
-        return tuple(turn(rows) for rows in states), final
-    run = scan_fused if fused else scan_reference
-    if whole:
-        return run(cell, x, state, sizes, start, keep)  # type: ignore[arg-type]
-    return _in_pieces(run, cell, x, state, sizes, start, keep, checkpoint_every or 1)
+    # Where all lengths are the same the kernels read and write from the end; elsewhere the rows are turned.
+    inside = turn is not None and fused and whole and len(sizes) > 0 and sizes[0] == sizes[-1]
+    around = None if inside else turn
+    x = around(x) if around else x
+    if not whole:
+        run = scan_fused if fused else scan_reference
+        states, final = _in_pieces(run, cell, x, state, sizes, start, keep, checkpoint_every or 1)
+    elif fused:
+        states, final = scan_fused(cell, x, state, sizes, start, keep, inside, form)  # type: ignore[arg-type]
+    else:
+        states, final = scan_reference(cell, x, state, sizes, start, keep)
+    return tuple(around(rows) for rows in states) if around else states, final
 
 
 def _in_pieces(

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from autapse.cells import Cell
 from autapse.cells.base import FormCell
-from autapse.forms import State
+from autapse.forms import Form, State
 from autapse.native import library, ops
-from autapse.unfold.fused import can_fuse, describe
+from autapse.unfold.fused import can_fuse, describe, has_kernel
 
 
 class Stepper(Protocol):
@@ -27,7 +27,9 @@ class Stepper(Protocol):
 def make_stepper(cell: Cell, states: State, like: Tensor) -> Stepper:
     """The stepper of a cell that starts from `states` and will get input of the kind of `like`."""
     if can_fuse(cell, like, states) and type(cell).output is Cell.output:
-        return FusedStepper(cell, states)  # type: ignore[arg-type]
+        form: Any = cell.prepare()
+        if has_kernel(form):
+            return FusedStepper(cell, states, form)  # type: ignore[arg-type]
     return ReferenceStepper(cell, states)
 
 
@@ -52,14 +54,13 @@ class FusedStepper:
     The output is a buffer that the next call overwrites.
     """
 
-    def __init__(self, cell: FormCell, states: State) -> None:
+    def __init__(self, cell: FormCell, states: State, form: Form) -> None:
         self.states = tuple(state.clone(memory_format=torch.contiguous_format) for state in states)
         batch = states[0].shape[0]
         affine = type(cell).drive is FormCell.drive
         weight, bias = cell.affine() if affine else (None, None)
         self._drive = None if affine else cell.driver()
         width = cell.input_size if affine else cell.drive(states[0].new_zeros(1, cell.input_size)).shape[1]
-        form = cell.prepare()
         # Coefficients that depend on the position: all of them, one row picked at each step.
         alpha = getattr(form, "alpha", None)
         self._last = len(alpha) - 1 if isinstance(alpha, Tensor) and alpha.dim() == 2 else 0

@@ -70,6 +70,7 @@ int autapse_use(const char* name) {
     chosen.store(entry, std::memory_order_relaxed);
     return 0;
 }
+const char* autapse_version() { return AUTAPSE_VERSION; }
 int autapse_abi() { return 2; }
 
 void autapse_huge_pages(void* memory, int64_t bytes) {

@@ -340,9 +340,9 @@ private:
         const int64_t from = team.from(total.count), count = team.to(total.count) - from;
         each<T>(count, [&](auto lane, int64_t j) {
             const T* column = grads + total.column + from + j;
-            Vec<T> sum = lane.load(total.sum + from + j);
+            Vec<T> sum{};
             for (int64_t r = 0; r < rows; r++) sum += lane.load(column + r * form.gradient_stride);
-            lane.store(total.sum + from + j, sum);
+            lane.store(total.sum + from + j, lane.load(total.sum + from + j) + sum);
         });
     }
 

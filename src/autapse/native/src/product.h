@@ -1,7 +1,7 @@
 // Matrix products of the sizes that recurrences have: few rows, a matrix that stays in cache.
 //
-// Each element of a product is one chain of multiply-adds in the order of the contraction, whatever the tile, the number
-// of rows or the thread, so a row's result does not depend on the rows beside it.
+// Each element of a product is summed in the order of the contraction, in blocks of a fixed size, whatever the tile, the
+// number of rows or the thread, so a row's result does not depend on the rows beside it.
 #pragma once
 
 #include "vector.h"
@@ -76,17 +76,13 @@ template <class T> struct Across {
 };
 
 // c[rows, panels] = start + left * panels; `start` may be c itself (to add), one row for all (step 0), or null for zero.
+// It is added last: a sum over many blocks of the depth is then one of short sums, which in float loses fewer digits.
 template <class T, class Left, int rows, int panels, int vectors>
 INLINE void tile(
     Left left, const T* right, int64_t panel_stride, int64_t depth, T* c, int64_t stride, const T* start, int64_t step
 ) {
     constexpr int width = panels * vectors;
-    Vec<T> sum[rows][width];
-#pragma GCC unroll 16
-    for (int m = 0; m < rows; m++)
-#pragma GCC unroll 16
-        for (int v = 0; v < width; v++)
-            sum[m][v] = start ? load(start + m * step + (int64_t)v * lanes<T>) : Vec<T>{};
+    Vec<T> sum[rows][width] = {};
     for (int64_t k = 0; k < depth; k++) {
         Vec<T> b[width];
 #pragma GCC unroll 16
@@ -102,7 +98,10 @@ INLINE void tile(
 #pragma GCC unroll 16
     for (int m = 0; m < rows; m++)
 #pragma GCC unroll 16
-        for (int v = 0; v < width; v++) store(c + m * stride + (int64_t)v * lanes<T>, sum[m][v]);
+        for (int v = 0; v < width; v++) {
+            if (start) sum[m][v] += load(start + m * step + (int64_t)v * lanes<T>);
+            store(c + m * stride + (int64_t)v * lanes<T>, sum[m][v]);
+        }
 }
 
 // How many panels one pass takes: few rows leave registers free, and one row alone would wait for its own sums.
