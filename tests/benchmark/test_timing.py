@@ -6,7 +6,7 @@ import torch
 from autapse.benchmark import denormals
 from autapse.benchmark.contender import NotMeasured
 from autapse.benchmark.peers import time_limit
-from autapse.benchmark.timing import SLICE, Gemm, interleaved
+from autapse.benchmark.timing import LEAST, SLICE, Gemm, interleaved
 
 
 def test_two_calls_take_turns():
@@ -22,9 +22,9 @@ def test_two_calls_take_turns():
     assert first.seconds >= SLICE
 
 
-def test_a_slow_pair_has_one_round():
+def test_a_slow_pair_has_few_rounds():
     first, second = interleaved(lambda: time.sleep(SLICE), lambda: time.sleep(SLICE), repeats=9, seconds=SLICE / 2)
-    assert (first.calls, second.calls) == (1, 1)
+    assert (first.calls, second.calls) == (LEAST, LEAST)
 
 
 def test_the_best_call_counts():

@@ -10,6 +10,7 @@ import torch
 
 Call = Callable[[], object]
 SLICE = 0.05  # seconds for one turn of a short call
+LEAST = 4  # rounds, unless fewer are asked for
 GEMM = 1024  # rows and columns
 
 
@@ -34,10 +35,10 @@ def turn(call: Call) -> Best:
 
 
 def interleaved(first: Call, second: Call, repeats: int, seconds: float) -> tuple[Best, Best]:
-    """First, second, first, second, …: `repeats` rounds, or as many as begin within `seconds`, at least one."""
+    """First, second, first, second, …: `repeats` rounds, or as many as begin within `seconds`, at least `LEAST`."""
     end = time.perf_counter() + seconds
     rounds = [(turn(first), turn(second))]
-    while len(rounds) < repeats and time.perf_counter() < end:
+    while len(rounds) < repeats and (len(rounds) < LEAST or time.perf_counter() < end):
         rounds.append((turn(first), turn(second)))
     one, two = zip(*rounds, strict=True)
     return _best(one), _best(two)

@@ -15,7 +15,6 @@ from autapse.native import library, ops
 from autapse.native.ops import ACTIVATIONS, FORMS, Kind, Operands
 from autapse.unfold.reference import walk
 
-
 KERNELS = (Leaky, Chain, SharedGate, UpdateGate, GatedRecurrent, LongShortTerm)
 
 
