@@ -152,8 +152,8 @@ def machine(results: Results) -> str:
         f"- autapse {results['autapse']}, kernels: {kernels}; torch {software['torch']} "
         f"({software['torch_instruction_set']}); torchrecurrent {peer or 'not installed'}; "
         f"threads: {software['threads']}",
-        f"- rounds for each pair: {settings['repeats']}, or as many as begin within {settings['seconds']:g} s, at least 4; "
-        "a peer's training step that takes more than 4 s is timed once",
+        f"- rounds for each pair: {settings['repeats']}, or as many as begin within {settings['seconds']:g} s, "
+        "at least 4; a peer's training step that takes more than 4 s is timed once",
         f"- equal before timed: largest difference {max(errors, default=0.0):.1e} of the norm",
     ]
     return "\n".join(lines)
