@@ -47,7 +47,7 @@ class Settings:
             checks.integer("threads", self.threads, minimum=1)
 
     def for_mode(self, mode: str) -> Settings:
-        """What users get without flushing, many times slower, is measured for torch.nn and the loop, in fewer rounds."""
+        """What users get without flushing is many times slower: torch.nn and the loop only, in fewer rounds."""
         kept = tuple(peer for peer in self.peers if peer in (TORCH, LOOP))
         if mode != DEFAULT or not kept:
             return self
