@@ -52,8 +52,8 @@ def scan_fused(
     sizes: Sequence[int],  # how many sequences are running at each step; never grows; sums to N
     start: int = 0,  # position of the first step
     keep: bool = True,  # all states of each step, not only the first, which is the output
-    reverse: bool = False,  # from the last step to the first; for sequences of one length
     form: Form | None = None,  # what cell.prepare() gives, where the caller has it
+    reverse: bool = False,  # from the last step to the first; for sequences of one length
 ) -> tuple[State, State]:
     """The states after each step, one [N, S] each, and the state of each sequence at its own end."""
     form = cell.prepare() if form is None else form

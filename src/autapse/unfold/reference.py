@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,9 +21,10 @@ def scan_reference(
     sizes: Sequence[int],  # how many sequences are running at each step; never grows; sums to N
     start: int = 0,  # position of the first step
     keep: bool = True,  # all states of each step; what is not wanted here is dropped by the caller
+    form: Any = None,  # what cell.prepare() gives, where the caller has it
 ) -> Scanned:
     """The states after each step, one [N, S] each, and the state of each sequence at its own end."""
-    weights = cell.prepare()
+    weights = cell.prepare() if form is None else form
 
     def step(u: Tensor, state: State, t: int) -> State:
         new = cell.step(u, state, weights, t)

@@ -30,25 +30,25 @@ def scan(
     With `checkpoint_every=k` a backward pass keeps the states at every k-th step only and computes k steps at a time
     anew, so that it holds T/k + k states instead of T.
     """
-    form: Any = cell.prepare() if can_fuse(cell, x, state) else None
-    fused = has_kernel(form)
+    form: Any = cell.prepare()  # once, also where the sequence goes in pieces
+    fused = can_fuse(cell, x, state) and has_kernel(form)
     whole = checkpoint_every is None or checkpoint_every >= len(sizes) or not torch.is_grad_enabled()
     # Where all lengths are the same the kernels read and write from the end; elsewhere the rows are turned.
     inside = turn is not None and fused and whole and len(sizes) > 0 and sizes[0] == sizes[-1]
     around = None if inside else turn
     x = around(x) if around else x
+    run: Any = scan_fused if fused else scan_reference
     if not whole:
-        run = scan_fused if fused else scan_reference
-        states, final = _in_pieces(run, cell, x, state, sizes, start, keep, checkpoint_every or 1)
-    elif fused:
-        states, final = scan_fused(cell, x, state, sizes, start, keep, inside, form)  # type: ignore[arg-type]
+        states, final = _in_pieces(run, cell, x, state, sizes, start, keep, form, checkpoint_every or 1)
+    elif inside:
+        states, final = scan_fused(cell, x, state, sizes, start, keep, form, reverse=True)  # type: ignore[arg-type]
     else:
-        states, final = scan_reference(cell, x, state, sizes, start, keep)
+        states, final = run(cell, x, state, sizes, start, keep, form)
     return tuple(around(rows) for rows in states) if around else states, final
 
 
 def _in_pieces(
-    run: Any, cell: Cell, x: Tensor, state: State, sizes: Sequence[int], start: int, keep: bool, every: int
+    run: Any, cell: Cell, x: Tensor, state: State, sizes: Sequence[int], start: int, keep: bool, form: Any, every: int
 ) -> Scanned:
     pieces = [sizes[n : n + every] for n in range(0, len(sizes), every)]
     traces: list[State] = []
@@ -57,7 +57,7 @@ def _in_pieces(
         # Sequences that ended in an earlier piece leave, so that a piece is a batch of its own.
         ended.append(tuple(s[piece[0] :] for s in state))
         state = tuple(s[: piece[0]] for s in state)
-        trace, state = checkpoint(run, cell, rows, state, piece, start + n * every, keep, use_reentrant=False)
+        trace, state = checkpoint(run, cell, rows, state, piece, start + n * every, keep, form, use_reentrant=False)
         traces.append(trace)
     states = tuple(torch.cat(column) for column in zip(*traces, strict=True))
     final = tuple(torch.cat(column) for column in zip(state, *reversed(ended), strict=True))

@@ -59,7 +59,7 @@ AUTAPSE_API const char* autapse_instruction_set();          // the one in use
 AUTAPSE_API int autapse_use(const char* instruction_set);   // 0, or 1 where this machine or this build does not have it
 AUTAPSE_API int autapse_has(const char* instruction_set);   // 1 if this machine and this build have it
 AUTAPSE_API const char* autapse_version();             // of the package that it was built with
-AUTAPSE_API int autapse_abi();                              // changes with the struct
+AUTAPSE_API int autapse_abi();                              // changes with the struct and with these functions
 AUTAPSE_API void autapse_huge_pages(void* memory, int64_t bytes); // fewer page faults on fresh large memory, where Linux allows
 }
 
