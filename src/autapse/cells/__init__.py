@@ -2,9 +2,14 @@
 
 from autapse.cells.antisymmetric import Antisymmetric
 from autapse.cells.base import Cell, FormCell
+from autapse.cells.equilibrium import EquilibriumRule
+from autapse.cells.equilibrium_linear import EquilibriumLinear
+from autapse.cells.equilibrium_tanh import EquilibriumTanh
 from autapse.cells.ernn import ERNN
 from autapse.cells.fast import FastGRNN, FastRNN
 from autapse.cells.gru import GRU
+from autapse.cells.implicit import ImplicitGRU, ImplicitLSTM
+from autapse.cells.implicit_midpoint import ImplicitMidpoint
 from autapse.cells.leaky import LeakyRNN
 from autapse.cells.lstm import LSTM
 from autapse.cells.orthogonal import OrthogonalRNN, SpectralRNN
@@ -22,9 +27,15 @@ __all__ = [
     "UGRNN",
     "Antisymmetric",
     "Cell",
+    "EquilibriumLinear",
+    "EquilibriumRule",
+    "EquilibriumTanh",
     "FastGRNN",
     "FastRNN",
     "FormCell",
+    "ImplicitMidpoint",
+    "ImplicitGRU",
+    "ImplicitLSTM",
     "LeakyRNN",
     "OrthogonalRNN",
     "SpectralRNN",

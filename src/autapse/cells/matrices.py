@@ -53,7 +53,7 @@ def reflections(vectors: Tensor) -> Tensor:
     In the compact form I − V·T⁻¹·Vᵀ, T the upper triangle of VᵀV with its diagonal halved: matrix products instead of m
     rank-one updates.
     """
-    with _without_autocast(vectors.device.type):  # bfloat16 has no triangular solve
+    with without_autocast(vectors.device.type):  # bfloat16 has no triangular solve
         unit = vectors / vectors.norm(dim=0, keepdim=True)
         gram = unit.t() @ unit
         T = torch.triu(gram, diagonal=1) + 0.5 * torch.eye(gram.shape[0], dtype=gram.dtype, device=gram.device)
@@ -61,6 +61,6 @@ def reflections(vectors: Tensor) -> Tensor:
         return identity - unit @ torch.linalg.solve_triangular(T, unit.t(), upper=True)
 
 
-def _without_autocast(device_type: str) -> AbstractContextManager[object]:
+def without_autocast(device_type: str) -> AbstractContextManager[object]:
     available = torch.amp.is_autocast_available(device_type)  # not on the meta device
     return torch.autocast(device_type, enabled=False) if available else nullcontext()

@@ -59,6 +59,20 @@ class Batch:
             return self.packed._replace(data=rows)
         return self.pad(rows)
 
+    def unpad(self, padded: Tensor) -> Tensor:  # [T, B, ...] as the caller's input is -> [N, ...]
+        """The rows of what `pad` made."""
+        if self.packed is not None:
+            padded = padded.transpose(0, 1) if self.batch_first else padded
+            return torch.cat([step[:size] for step, size in zip(self._sorted(padded), self.sizes, strict=True)])
+        if self.positions is not None:
+            return padded.flatten(0, 1).index_select(0, self.positions)
+        if self.unbatched:
+            return padded
+        return (padded.transpose(0, 1) if self.batch_first else padded).flatten(0, 1)
+
+    def _sorted(self, padded: Tensor) -> Tensor:  # [T, B, ...]
+        return padded if self.order is None else padded.index_select(1, self.order)
+
     def pad(self, rows: Tensor) -> Tensor:
         """Rows as [T, B, ...], [B, T, ...] or [T, ...], as the caller's input is, with zeros past each end."""
         if self.packed is not None:

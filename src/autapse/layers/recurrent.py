@@ -18,7 +18,9 @@ from autapse.cells.base import COMMON, Cell, cell_options, constructor_arguments
 from autapse.forms import State
 from autapse.layers.batch import Batch, make_batch
 from autapse.layers.stream import Stream
-from autapse.unfold import scan
+from autapse.solve.report import SolveReport
+from autapse.unfold import Parallel, scan
+from autapse.unfold.parallel import warn_if_unsolved
 
 Hidden = Any  # what h0 and h_n are: a tensor, a tuple of one tensor per state, or tuples per layer; see Recurrent
 
@@ -35,7 +37,8 @@ class Recurrent(nn.Module):
     cell with several state tensors has a tuple of such h0 and h_n, one per state, as torch.nn.LSTM has. Further
     keywords are options of the cell. In training mode `dropout` acts on the output of each layer but the last. With
     `checkpoint_every=k` the backward pass computes k steps at a time anew instead of keeping what every step needs, for
-    long sequences on little memory.
+    long sequences on little memory. With `unfold=autapse.unfold.Parallel()` all steps are solved for at once;
+    `reports` then has a SolveReport of the last call for each layer and direction, and is empty otherwise.
     """
 
     def __init__(
@@ -52,6 +55,7 @@ class Recurrent(nn.Module):
         dtype: torch.dtype | None = None,
         *,
         checkpoint_every: int | None = None,
+        unfold: Parallel | None = None,
         **options: Any,
     ) -> None:
         super().__init__()
@@ -68,6 +72,8 @@ class Recurrent(nn.Module):
         self.checkpoint_every = (
             None if checkpoint_every is None else checks.integer("checkpoint_every", checkpoint_every, minimum=1)
         )
+        self.unfold = self._checked_unfold(unfold)
+        self.reports: list[SolveReport] = []
         if dropout > 0 and self.num_layers == 1:
             # torch.nn warns about the same mistake.
             warnings.warn(f"dropout={dropout} has no effect: it acts between layers and num_layers is 1", stacklevel=3)
@@ -84,6 +90,16 @@ class Recurrent(nn.Module):
             remedy = "Leave num_layers out."
             checks.fail("num_layers", f"agree with the {count} sizes in hidden_size", num_layers, remedy)
         return num_layers
+
+    def _checked_unfold(self, unfold: Parallel | None) -> Parallel | None:
+        if unfold is None:
+            return None
+        if not isinstance(unfold, Parallel):
+            remedy = "Pass an instance, with its brackets." if unfold is Parallel else "None is the scan."
+            checks.fail("unfold", "be autapse.unfold.Parallel() or None", unfold, remedy, checks.KindError)
+        if self.checkpoint_every is not None:
+            checks.fail("checkpoint_every", "be left out with unfold, which has no scan", self.checkpoint_every)
+        return unfold
 
     def _make_cells(self, common: dict[str, Any], options: dict[str, Any]) -> dict[str, Cell]:
         known = cell_options(self.cell_class)
@@ -129,6 +145,7 @@ class Recurrent(nn.Module):
             "dropout": 0.0,
             "bidirectional": False,
             "checkpoint_every": None,
+            "unfold": None,
         }
         words = [f"{name}={getattr(self, name)!r}" for name, default in shown.items() if getattr(self, name) != default]
         first = self.cells[self._key(0, 0)]
@@ -164,7 +181,9 @@ class Recurrent(nn.Module):
         self._check_dtype(batch.rows)
         cells = self.cells
         states = self._initial(cells, h0, batch)
+        self.reports = []
         rows, final, traces = self._run(cells, batch, states, start, return_states)
+        warn_if_unsolved(self.reports)
         output = batch.restore(rows)
         h_n = self._gather(final, batch)
         if not return_states:
@@ -198,13 +217,23 @@ class Recurrent(nn.Module):
             for direction in range(self.directions):
                 key = self._key(layer, direction)
                 cell = cells[key]
-                turn = batch.reverse if direction else None
-                trace, final[key] = scan(cell, rows, states[key], batch.sizes, start, keep, turn, self.checkpoint_every)
+                trace, final[key] = self._unfold(cell, rows, states[key], batch, start, keep, direction == 1)
                 outputs.append(cell.output(trace))
                 kept.append(trace)
             rows = torch.cat(outputs, dim=-1) if self.bidirectional else outputs[0]
             traces.append([torch.stack(both, dim=1) for both in zip(*kept, strict=True)] if keep else [])
         return rows, final, traces
+
+    def _unfold(
+        self, cell: Cell, rows: Tensor, state: State, batch: Batch, start: int, keep: bool, reverse: bool
+    ) -> tuple[State, State]:
+        turn = batch.reverse if reverse else None
+        if self.unfold is None:
+            return scan(cell, rows, state, batch.sizes, start, keep, turn, self.checkpoint_every)
+        trace, final, report = self.unfold.scan(cell, rows, state, batch.sizes, start, turn)
+        order = torch.arange(batch.count, device=rows.device)
+        self.reports.append(report.take(batch.unsort(order)))
+        return trace, final
 
     # States -----------------------------------------------------------------------------------------------------
 
@@ -287,6 +316,7 @@ class Layer(Recurrent):
         dtype: torch.dtype | None = None,
         *,
         checkpoint_every: int | None = None,
+        unfold: Parallel | None = None,
         **options: Any,
     ) -> None:
         super().__init__(
@@ -301,6 +331,7 @@ class Layer(Recurrent):
             device,
             dtype,
             checkpoint_every=checkpoint_every,
+            unfold=unfold,
             **options,
         )
 

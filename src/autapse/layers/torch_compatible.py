@@ -74,9 +74,8 @@ class TorchLayer(Layer):
     def _runs_itself(self, x: Tensor) -> bool:
         """Whether the layer's own scan is the better way, or the only one, for this input."""
         transformed = torch._C._are_functorch_transforms_active()  # torch's ops have no rule for vmap
-        return (
-            isinstance(self.hidden_size, list) or self.checkpoint_every is not None or transformed or kernels_serve(x)
-        )
+        asked = self.checkpoint_every is not None or self.unfold is not None
+        return isinstance(self.hidden_size, list) or asked or transformed or kernels_serve(x)
 
     def _flat_weights(self) -> list[Tensor]:
         return [getattr(self, name) for name in self._flat_names]

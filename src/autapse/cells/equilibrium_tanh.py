@@ -1,0 +1,122 @@
+"""The ERNN paper's first example, whose feedback is the identity inside a tanh."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from autapse import checks
+from autapse.cells.base import uniform_, zeros_
+from autapse.cells.equilibrium import EquilibriumRule
+from autapse.solve import SolveReport
+
+ITERATIONS = 30  # never reached: seven are the most over all numbers, see the tests
+SATURATED = 30.0  # beyond it tanh is 1 to every digit
+
+
+class EquilibriumTanh(EquilibriumRule):
+    """h' = tanh(h' + V·h + W·x + b)
+
+    ERNN paper, equation 2: h' = Φ(α) with α = V·h + W·x + b, unit by unit, where Φ⁻¹(h) = atanh h − h. It is solved in
+    s = |h' + α|, where s − tanh s = |α| is increasing and convex, so that Newton's method from above cannot fail. At
+    h' = 0, that is α = 0, the derivative (1 − h'²)/h'² of Φ is infinite: `floor` is the least h'² = 1 − φ′ that gradients
+    (and other solvers) divide by, and the report flags sequences where it acts. V and W start uniform in ±1/√n, b = 0
+    (the paper does not state it). For `solver` and `rtol` see `EquilibriumRule`.
+    """
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, floor: float = 1e-3, **keywords: Any
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, **keywords)
+        self.floor = checks.number("floor", floor, above=0.0, high=1.0)
+        self.weight_ih = self._parameter(hidden_size, input_size)
+        self.weight_hh = self._parameter(hidden_size, hidden_size)
+        self.bias_h = self._bias(hidden_size)
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        uniform_(self.hidden_size, self.weight_ih, self.weight_hh)
+        zeros_(self.bias_h)
+
+    def drive(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.weight_ih, self.bias_h)
+
+    def prepare(self) -> Tensor:
+        return self.weight_hh
+
+    def phi(self, h: Tensor, previous: Tensor, u: Tensor, weights: Tensor) -> Tensor:
+        return torch.tanh(h + u + F.linear(previous, weights))
+
+    def feedback(self, h: Tensor, previous: Tensor, u: Tensor, weights: Tensor) -> Tensor:
+        return 1 - self.phi(h, previous, u, weights).square()
+
+    def start(self, previous: Tensor, u: Tensor, weights: Tensor) -> Tensor:
+        """Φ(α) is near ∛(3α) where that is small and near ±1 where it is not."""
+        alpha = u + F.linear(previous, weights)
+        return torch.tanh(_above(alpha.abs())).copysign(alpha)
+
+    def solve(self, previous: Tensor, u: Tensor, weights: Tensor) -> tuple[Tensor, SolveReport]:
+        if self.solver is not None:
+            return super().solve(previous, u, weights)
+        alpha = u + F.linear(previous, weights)
+        h, iterations = equilibrium(alpha)
+        residual = (self.phi(h, previous, u, weights) - h).norm(dim=1).double()
+        size = h.norm(dim=1).double()
+        report = SolveReport(
+            (residual <= self.tolerance(u) * size).cpu(),
+            torch.where(residual == 0, 0.0, residual / size).nan_to_num(nan=torch.inf).cpu(),
+            iterations.cpu(),
+            1.0 + iterations.double().cpu(),
+            ("scalar newton",) * len(h),
+        )
+        return h, self.flag(h, previous, u, weights, report)
+
+
+def equilibrium(alpha: Tensor) -> tuple[Tensor, Tensor]:  # [B, H] -> [B, H], [B]
+    """Φ(α), and the Newton iterations that each row took."""
+    size = alpha.abs()
+    s = _above(size)
+    active = torch.ones_like(size, dtype=torch.bool)
+    iterations = torch.zeros(len(alpha), dtype=torch.long, device=alpha.device)
+    tolerance = 4 * torch.finfo(alpha.dtype).eps
+    for _ in range(ITERATIONS):
+        # Its own limit at α = 0 and at infinity, where the quotient is no number.
+        change = torch.nan_to_num((_difference(s) - size) / torch.tanh(s).square(), 0.0, 0.0, 0.0)
+        s = torch.where(active, s - change, s)
+        iterations += active.any(1)
+        active = active & (change.abs() > tolerance * s)
+        if not bool(active.any()):
+            break
+    h = torch.where(size > SATURATED, 1.0, torch.tanh(s)).to(alpha.dtype)
+    return torch.where(alpha.isnan(), alpha, h * alpha.sign()), iterations
+
+
+def _above(size: Tensor) -> Tensor:
+    """A number no smaller than the s with s − tanh s = |α|, and close to it where |α| is small or large."""
+    root = (3 * size).pow(1 / 3)  # s³/3 is the first term of s − tanh s
+    return torch.where(root < 1, root + 0.6 * size, size + 1)
+
+
+def _difference(s: Tensor) -> Tensor:
+    """s − tanh s without cancellation: Σ 2k/(2k+1)!·s²ᵏ⁺¹ / cosh s for small s, all terms positive."""
+    square = torch.clamp(s, max=1.0).square()
+    total = torch.zeros_like(s)
+    for coefficient in SERIES:
+        total = (total + coefficient) * square
+    small = total * s / torch.cosh(s.clamp(max=1.0))
+    return torch.where(s < 1, small, s - torch.tanh(s))
+
+
+def _series(terms: int) -> tuple[float, ...]:
+    factorial, found = 1.0, []
+    for k in range(1, terms + 1):
+        factorial *= 2 * k * (2 * k + 1)
+        found.append(2 * k / factorial)
+    return tuple(reversed(found))
+
+
+SERIES = _series(10)  # 20/21!: below the rounding of float64 for s up to 1

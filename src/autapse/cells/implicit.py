@@ -1,0 +1,127 @@
+"""Cells whose stencil looks ahead: the state at t depends on states before and after it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from autapse import checks
+from autapse.cells.base import Cell, uniform_, zeros_
+from autapse.forms.coupled import Rule
+from autapse.forms.coupled_gru import CoupledGRU
+from autapse.forms.coupled_lstm import CoupledLSTM
+
+Boundary = Literal["zero", "learned"]
+
+
+class ImplicitCell(Cell):
+    """What implicit cells share: a stencil, boundary states, and a rule in place of a step. Not for direct use."""
+
+    parts: int  # products with ĥ, beside one per offset
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        *,
+        stencil: Sequence[int] = (-1, 1),
+        boundary: Boundary = "zero",
+        recurrent_scale: float = 0.5,
+    ) -> None:
+        """`stencil` has the offsets of the neighbours; `boundary` states past the ends are zero or learned.
+
+        Recurrent matrices start as uniform in ±recurrent_scale/√hidden_size: halved, a first solve costs half.
+        """
+        super().__init__(input_size, hidden_size, bias, device, dtype)
+        self.stencil = checked_stencil(stencil)  # type: ignore[misc]
+        self.boundary: str = checks.one_of("boundary", boundary, get_args(Boundary))
+        self.recurrent_scale = checks.number("recurrent_scale", recurrent_scale, low=0.0)
+        width = (len(self.stencil) + self.parts) * self.hidden_size
+        self.weight_ih = self._parameter(width, self.input_size)
+        self.weight_hh = self._parameter(width, self.hidden_size)
+        self.bias_h = self._bias(width)
+        self.edges = self._parameter(2, sum(self.state_sizes)) if boundary == "learned" else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Uniform in ±1/√hidden_size, recurrent matrices times `recurrent_scale`; biases and boundary states zero."""
+        uniform_(self.hidden_size, self.weight_ih, self.weight_hh)
+        with torch.no_grad():
+            self.weight_hh.mul_(self.recurrent_scale)
+        zeros_(self.bias_h, self.edges)
+
+    def drive(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.weight_ih, self.bias_h)
+
+    @abstractmethod
+    def prepare(self) -> Rule:
+        """The rule with its matrices."""
+
+    def step(self, u: Tensor, state: Any, weights: Any, t: int) -> Any:
+        words = f"{type(self).__name__} has no single step: its states depend on later ones."
+        raise NotImplementedError(f"{words} Use the layer autapse.{type(self).__name__} on whole sequences.")
+
+    def _switches(self) -> tuple[Tensor, Tensor]:
+        """U_j of each offset, [J, H, H], and the rest."""
+        size, count = self.hidden_size, len(self.stencil)
+        return self.weight_hh[: count * size].view(count, size, size), self.weight_hh[count * size :]
+
+
+class ImplicitGRU(ImplicitCell):
+    """h_t = (1−z)∘ĥ + z∘tanh(W·x + U·(r∘ĥ) + b),  ĥ = s∘h_{t−1} + (1−s)∘h_{t+1},  s = s_p/(s_p+s_n),
+
+    s_p = σ(W_p·x + U_p·h_{t−1} + b_p), s_n = σ(W_n·x + U_n·h_{t+1} + b_n), z = σ(W_z·x + U_z·ĥ + b_z),
+    r = σ(W_r·x + U_r·ĥ + b_r). On a wider stencil every neighbour has its own s_j = σ_j / Σσ.
+    """
+
+    parts = 3  # z, r, candidate
+
+    def prepare(self) -> CoupledGRU:
+        switches, rest = self._switches()
+        return CoupledGRU(self.stencil, switches, rest[: 2 * self.hidden_size], rest[2 * self.hidden_size :])
+
+    def form(self) -> str:
+        return "coupled_gru"
+
+
+class ImplicitLSTM(ImplicitCell):
+    """c_t = f∘ĉ + i∘g,  h_t = o∘tanh(c_t),  ĥ = s∘h_{t−1} + (1−s)∘h_{t+1},  ĉ = s∘c_{t−1} + (1−s)∘c_{t+1},
+
+    s = s_p/(s_p+s_n), s_p = σ(W_p·x + U_p·h_{t−1} + b_p), s_n = σ(W_n·x + U_n·h_{t+1} + b_n);
+    i, f, o = σ(W·x + U·ĥ + b), g = tanh(W_g·x + U_g·ĥ + b_g). On a wider stencil s_j = σ_j / Σσ.
+    """
+
+    parts = 4  # i, f, g, o
+
+    @property
+    def state_sizes(self) -> tuple[int, ...]:
+        return (self.hidden_size, self.hidden_size)
+
+    @property
+    def output_size(self) -> int:
+        return self.hidden_size
+
+    def prepare(self) -> CoupledLSTM:
+        return CoupledLSTM(self.stencil, *self._switches())
+
+    def form(self) -> str:
+        return "coupled_lstm"
+
+
+def checked_stencil(stencil: Any) -> tuple[int, ...]:
+    """Offsets of neighbours: each once, and not 0."""
+    if not isinstance(stencil, Sequence) or isinstance(stencil, str) or not stencil:
+        checks.fail("stencil", "be offsets such as (-1, 1)", stencil, kind=checks.KindError)
+    offsets = tuple(checks.integer("stencil", offset) for offset in stencil)
+    if 0 in offsets or len(set(offsets)) != len(offsets):
+        remedy = "A rule that needs h_t itself is an autapse.Equilibrium."
+        checks.fail("stencil", "name each offset once, and not 0", offsets, remedy)
+    return offsets

@@ -1,0 +1,137 @@
+"""The implicit GRU's rule: neighbours compete for ĥ, and a GRU step acts on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from autapse.forms.coupled import Neighbours, Rule, Slope
+
+
+@dataclass(frozen=True, eq=False)
+class CoupledGRU(Rule):
+    """h = (1−z)∘ĥ + z∘h̃, ĥ = Σ_j s_j∘h_{t+j}, with
+
+    s_j = σ_j / Σ_i σ_i, σ_j = sigmoid(u_j + U_j·h_{t+j}),
+    z = sigmoid(u_z + U_z·ĥ), r = sigmoid(u_r + U_r·ĥ), h̃ = tanh(u_h + U·(r∘ĥ)).
+
+    The drive has u_j for each offset, then u_z, u_r, u_h. One evaluation is J + 3 products for J offsets.
+    """
+
+    offsets: tuple[int, ...]
+    switches: Tensor  # [J, H, H], U_j
+    gates: Tensor  # [2H, H], U_z and U_r
+    candidate: Tensor  # [H, H], U
+
+    has_bands = True
+
+    @property
+    def operands(self) -> tuple[Tensor, ...]:  # type: ignore[override]
+        return self.switches, self.gates, self.candidate
+
+    def evaluate(self, u: Tensor, neighbours: Neighbours) -> Tensor:
+        return self._parts(u, neighbours)[0]
+
+    def couple(self, u: Tensor, neighbours: Neighbours) -> tuple[Tensor, Neighbours]:
+        h, _, s, _, z, _, _, _ = self._parts(u, neighbours)
+        return h, tuple((1 - z) * part for part in s)
+
+    def linearize(self, u: Tensor, neighbours: Neighbours) -> tuple[Tensor, Slope]:
+        h, a, s, mixed, z, r, reset, new = self._parts(u, neighbours)
+        competition = tuple(
+            part * (near - mixed) * torch.sigmoid(-arg) for part, near, arg in zip(s, neighbours, a, strict=True)
+        )
+        slope = GRUSlope(
+            self, neighbours, s, competition, mixed, reset,
+            z, z * (1 - z) * (new - mixed), r, r * (1 - r) * mixed, z * (1 - new * new),
+        )  # fmt: skip
+        return h, slope
+
+    def _parts(
+        self, u: Tensor, neighbours: Neighbours
+    ) -> tuple[Tensor, Neighbours, Neighbours, Tensor, Tensor, Tensor, Tensor, Tensor]:
+        count, size = len(self.offsets), self.candidate.shape[0]
+        drives = u[:, : count * size].split(size, 1)
+        a = tuple(
+            part + F.linear(near, matrix)
+            for part, near, matrix in zip(drives, neighbours, self.switches.unbind(0), strict=True)
+        )
+        # σ_j / Σ σ_i by logarithms: both may underflow where their quotient does not.
+        s = torch.stack([F.logsigmoid(arg) for arg in a]).softmax(0).unbind(0)
+        mixed = sum(part * near for part, near in zip(s, neighbours, strict=True))
+        assert isinstance(mixed, Tensor)
+        return self._gru(u[:, count * size :], mixed, a, s)
+
+    def _gru(
+        self, u: Tensor, mixed: Tensor, a: Neighbours, s: Neighbours
+    ) -> tuple[Tensor, Neighbours, Neighbours, Tensor, Tensor, Tensor, Tensor, Tensor]:
+        size = self.candidate.shape[0]
+        z, r = torch.sigmoid(u[:, : 2 * size] + F.linear(mixed, self.gates)).split(size, 1)
+        reset = r * mixed
+        new = torch.tanh(u[:, 2 * size :] + F.linear(reset, self.candidate))
+        return mixed + z * (new - mixed), a, s, mixed, z, r, reset, new
+
+    def guess(self, u: Tensor, previous: Tensor) -> Tensor:
+        return self._gru(u[:, len(self.offsets) * previous.shape[1] :], previous, (), ())[0]
+
+
+@dataclass(frozen=True, eq=False)
+class GRUSlope(Slope):
+    """The derivative of a CoupledGRU in closed form: a product with it costs what an evaluation does."""
+
+    rule: CoupledGRU
+    neighbours: Neighbours
+    s: Neighbours
+    competition: Neighbours  # dĥ / da_j
+    mixed: Tensor  # ĥ
+    reset: Tensor  # r∘ĥ
+    z: Tensor
+    by_z: Tensor  # dh / da_z
+    r: Tensor
+    by_r: Tensor  # d(r∘ĥ) / da_r
+    by_new: Tensor  # dh / da_h
+
+    def bands(self) -> Neighbours:
+        return tuple((1 - self.z) * s for s in self.s)
+
+    def jvp(self, tangents: Neighbours) -> Tensor:
+        mixed = torch.zeros_like(self.z)
+        for s, c, d, matrix in zip(self.s, self.competition, tangents, self.rule.switches.unbind(0), strict=True):
+            mixed = mixed + s * d + c * F.linear(d, matrix)
+        z, r = F.linear(mixed, self.rule.gates).chunk(2, 1)
+        inner = F.linear(self.by_r * r + self.r * mixed, self.rule.candidate)
+        return (1 - self.z) * mixed + self.by_z * z + self.by_new * inner
+
+    def vjp(self, v: Tensor) -> Neighbours:
+        return self._pull(v)[3]
+
+    def _pull(self, v: Tensor) -> tuple[Tensor, Tensor, Neighbours, Neighbours]:
+        """Gradients of the arguments: of h̃'s, of z's and r's, of each s_j's; and of the neighbours."""
+        new = v * self.by_new
+        reset = new @ self.rule.candidate
+        gates = torch.cat([v * self.by_z, reset * self.by_r], 1)
+        mixed = (1 - self.z) * v + gates @ self.rule.gates + self.r * reset
+        switches = tuple(mixed * c for c in self.competition)
+        matrices = self.rule.switches.unbind(0)
+        near = tuple(mixed * s + a @ matrix for s, a, matrix in zip(self.s, switches, matrices, strict=True))
+        return new, gates, switches, near
+
+    def gradients(self, v: Tensor) -> tuple[Tensor, Neighbours, tuple[Tensor | None, ...]]:
+        new, gates, switches, near = self._pull(v)
+        matrices = [a.t() @ h for a, h in zip(switches, self.neighbours, strict=True)]
+        weights = (torch.stack(matrices), gates.t() @ self.mixed, new.t() @ self.reset)
+        return torch.cat([*switches, gates, new], 1), near, weights
+
+    def blocks(self) -> Neighbours:
+        gate_z, gate_r = self.rule.gates.chunk(2, 0)
+        inner = self.by_r[:, :, None] * gate_r + torch.diag_embed(self.r)
+        step = torch.diag_embed(1 - self.z) + self.by_z[:, :, None] * gate_z
+        step = step + self.by_new[:, :, None] * (self.rule.candidate @ inner)
+        matrices = self.rule.switches.unbind(0)
+        return tuple(
+            step @ (torch.diag_embed(s) + c[:, :, None] * matrix)
+            for s, c, matrix in zip(self.s, self.competition, matrices, strict=True)
+        )

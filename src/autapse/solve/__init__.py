@@ -1,0 +1,49 @@
+"""Solvers for z = F(z) and for linear systems. They know an operator, never a network."""
+
+from autapse.solve.base import Solver
+from autapse.solve.block_tridiagonal import BlockTridiagonal
+from autapse.solve.chain import Chain, Stage
+from autapse.solve.fixed_point import Anderson, FixedPoint, Tridiagonal
+from autapse.solve.inexact_newton import InexactNewton
+from autapse.solve.krylov import GMRES, BiCGStab, LinearReport, LinearSolver
+from autapse.solve.newton import Newton
+from autapse.solve.operator import Matrices, Operator, Resolvent
+from autapse.solve.paper import Paper, Statistics
+from autapse.solve.recommended import Tolerance, general, recommended
+from autapse.solve.report import NotConvergedWarning, SolveReport
+from autapse.solve.sweeps import Sweeps
+from autapse.solve.system import Blocks, Derivative, Equations, Groups, Linear, Point, System
+
+__all__ = [
+    "GMRES",
+    "Anderson",
+    "BiCGStab",
+    "BlockTridiagonal",
+    "Blocks",
+    "Chain",
+    "Derivative",
+    "Equations",
+    "FixedPoint",
+    "Groups",
+    "InexactNewton",
+    "Linear",
+    "LinearReport",
+    "LinearSolver",
+    "Matrices",
+    "Newton",
+    "NotConvergedWarning",
+    "Operator",
+    "Paper",
+    "Point",
+    "Resolvent",
+    "SolveReport",
+    "Solver",
+    "Stage",
+    "Statistics",
+    "Sweeps",
+    "System",
+    "Tolerance",
+    "Tridiagonal",
+    "general",
+    "recommended",
+]

@@ -1,0 +1,134 @@
+"""FixedPoint and Anderson: solvers that need F alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from autapse import checks
+from autapse.solve.acceleration import iterate
+from autapse.solve.base import Solver
+from autapse.solve.report import SolveReport
+from autapse.solve.system import Point, System
+
+
+def _plain(system: System, z: Tensor, damping: float) -> Point:
+    return Point(z, system.evaluate(z) - z, lambda residual: damping * residual)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedPoint(Solver):
+    """z ← z + damping·(F(z) − z), up to 200 iterations."""
+
+    damping: float = 1.0
+    """Part of each step that is taken."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.number("damping", self.damping, above=0.0, high=1.0)
+
+    @torch.no_grad()
+    def solve(
+        self, system: System, start: Tensor | None = None, rtol: float | None = None
+    ) -> tuple[Tensor, SolveReport]:
+        z = system.zero() if start is None else start
+        tolerances = (self._tolerance(rtol), self.atol)
+        limit = 200 if self.max_iterations is None else self.max_iterations
+        step = lambda system, z: _plain(system, z, self.damping)  # noqa: E731
+        return iterate("fixed point", system, z, z, step, lambda system: system.groups, tolerances, limit, 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Anderson(Solver):
+    """FixedPoint, with each problem's steps extrapolated from its last few, up to 200 iterations.
+
+    Guarded: an accelerated step that leaves more than `guard` of the residual sends its problem back to 4 plain steps,
+    then 8, 16, …, and acceleration begins only below the residual `threshold`.
+    """
+
+    damping: float = 1.0
+    """Part of each step that is taken."""
+    window: int = 5
+    """Steps that are remembered."""
+    threshold: float = float("inf")
+    """Relative residual below which steps are accelerated."""
+    guard: float = 0.9
+    """Part of the residual that an accelerated step may leave."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.number("damping", self.damping, above=0.0, high=1.0)
+        _check_acceleration(self.window, self.threshold, self.guard)
+
+    @torch.no_grad()
+    def solve(
+        self, system: System, start: Tensor | None = None, rtol: float | None = None
+    ) -> tuple[Tensor, SolveReport]:
+        z = system.zero() if start is None else start
+        tolerances = (self._tolerance(rtol), self.atol)
+        limit = 200 if self.max_iterations is None else self.max_iterations
+        step = lambda system, z: _plain(system, z, self.damping)  # noqa: E731
+        return iterate(
+            "anderson",
+            system,
+            z,
+            z,
+            step,
+            lambda s: s.groups,
+            tolerances,
+            limit,
+            self.window,
+            self.threshold,
+            self.guard,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tridiagonal(Solver):
+    """Quasi-Newton on a line: only the elementwise couplings to neighbours are kept of the Jacobian.
+
+    Every second position is computed exactly from the others, the residual is formed on these, and I − J, which is then
+    one tridiagonal system per channel and problem, is solved by elimination: one F per iteration and no matrix product
+    beyond. Accelerated as `Anderson` is. Up to max(30, n/2) iterations for n positions.
+    """
+
+    window: int = 3
+    """Steps that are remembered for acceleration; 0 is the plain iteration."""
+    threshold: float = 1e-2
+    """Relative residual below which steps are accelerated."""
+    guard: float = 0.9
+    """Part of the residual that an accelerated step may leave."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_acceleration(self.window, self.threshold, self.guard)
+
+    @torch.no_grad()
+    def solve(
+        self, system: System, start: Tensor | None = None, rtol: float | None = None
+    ) -> tuple[Tensor, SolveReport]:
+        whole = system.zero() if start is None else start
+        limit = max(30, system.extent // 2) if self.max_iterations is None else self.max_iterations
+        return iterate(
+            "tridiagonal",
+            system,
+            system.free(whole),
+            whole,
+            lambda system, z: system.relax(z),
+            lambda system: system.free_groups,
+            (self._tolerance(rtol), self.atol),
+            limit,
+            self.window,
+            self.threshold,
+            self.guard,
+        )
+
+
+def _check_acceleration(window: int, threshold: float, guard: float) -> None:
+    checks.integer("window", window, minimum=0)
+    if threshold != float("inf"):
+        checks.number("threshold", threshold, above=0.0)
+    if guard != float("inf"):
+        checks.number("guard", guard, above=0.0)

@@ -1,0 +1,54 @@
+"""Elementwise couplings on a line: y_t − Σ_j b_j,t∘y_{t+j} = r_t, solved by elimination, channel by channel."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from autapse.unfold.lattice import Lattice
+
+
+class Banded:
+    """The eliminated system; call it with a right side. No pivots: couplings of gates add up to less than 1."""
+
+    def __init__(self, lattice: Lattice, bands: dict[int, Tensor]) -> None:  # offset -> [N, S], zero at the edges
+        self.lattice = lattice
+        self.reach = max(abs(offset) for offset in bands)
+        self.lower: dict[int, Tensor] = {}  # what is taken from earlier rows, before the division
+        rows = next(iter(bands.values()))
+        self.inverse = rows.new_ones(rows.shape)
+        self.upper = {i: bands[i].clone() if i in bands else rows.new_zeros(rows.shape) for i in range(1, self.reach + 1)}
+        self.lower = {j: bands[-j].clone() if -j in bands else rows.new_zeros(rows.shape) for j in range(1, self.reach + 1)}
+        for t, here in enumerate(lattice.positions):
+            for j in range(min(self.reach, t), 0, -1):  # the farthest first: it adds to the nearer ones
+                self._eliminate(t, j, here)
+            self.inverse[here].reciprocal_()
+            for i in range(1, self.reach + 1):
+                self.upper[i][here] *= self.inverse[here]
+
+    def _earlier(self, t: int, j: int) -> slice:
+        first = self.lattice.first[t - j]
+        return slice(first, first + self.lattice.sizes[t])
+
+    def _eliminate(self, t: int, j: int, here: slice) -> None:
+        """y_{t−j} = … + Σ_i upper_i∘y_{t−j+i}: its part of row t goes to what is nearer, to the diagonal, or beyond."""
+        factor, there = self.lower[j][here], self._earlier(t, j)
+        for i in range(1, self.reach + 1):
+            part = factor * self.upper[i][there]
+            if i < j:
+                self.lower[j - i][here] += part
+            elif i == j:
+                self.inverse[here] -= part
+            else:
+                self.upper[i - j][here] += part
+
+    def __call__(self, right: Tensor) -> Tensor:  # [N, S]
+        y = right.clone()
+        for t, here in enumerate(self.lattice.positions):
+            for j in range(1, min(self.reach, t) + 1):
+                y[here] += self.lower[j][here] * y[self._earlier(t, j)]
+            y[here] *= self.inverse[here]
+        for t in range(self.lattice.extent - 2, -1, -1):
+            for i in range(1, min(self.reach, self.lattice.extent - 1 - t) + 1):
+                size, first, later = self.lattice.sizes[t + i], self.lattice.first[t], self.lattice.first[t + i]
+                y[first : first + size] += self.upper[i][first : first + size] * y[later : later + size]
+        return y

@@ -1,0 +1,292 @@
+"""A stencil that looks ahead: the whole sequence is one system, solved at once and differentiated implicitly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from autapse.forms.coupled import Neighbours, Rule, Slope
+from autapse.gradient import Gradient
+from autapse.solve import (
+    Blocks,
+    Groups,
+    Linear,
+    LinearReport,
+    LinearSolver,
+    Operator,
+    Point,
+    Resolvent,
+    Solver,
+    SolveReport,
+    System,
+)
+from autapse.unfold.banded import Banded
+from autapse.unfold.lattice import Lattice
+
+
+class Coupled(System):
+    """h_t = rule(u_t, h_{t+j} for j on the stencil), for every position of ragged sequences."""
+
+    def __init__(self, rule: Rule, u: Tensor, lattice: Lattice, edges: Tensor) -> None:
+        """`u` [N, G] in the lattice's order; `edges` [1, S] or [2B, S], the states before and after each sequence."""
+        self.rule, self.u, self.lattice, self.edges = rule, u, lattice, edges
+        self.groups = Groups(lattice.count, lattice.owner)
+
+    @cached_property
+    def free_groups(self) -> Groups:  # type: ignore[override]
+        return Groups(self.lattice.count, self.lattice.owner[: self.lattice.free])
+
+    @property
+    def operands(self) -> tuple[Tensor, ...]:
+        """What gradients are wanted for, in the order of `pull`."""
+        return self.u, self.edges, *self.rule.operands
+
+    @property
+    def extent(self) -> int:
+        return self.lattice.extent
+
+    def zero(self) -> Tensor:
+        return self.edges.new_zeros(self.lattice.total, self.edges.shape[1])
+
+    def select(self, problems: Tensor) -> tuple[Coupled, Tensor]:
+        lattice, rows = self.lattice.select(problems)
+        edges = self.edges
+        if lattice.edges:
+            edges = edges.index_select(0, torch.cat([problems, problems + self.lattice.count]))
+        return Coupled(self.rule, self.u.index_select(0, rows), lattice, edges), rows
+
+    # Evaluation -------------------------------------------------------------------------------------------------
+
+    def near(self, other: Tensor, colour: int, edges: Tensor | None = None) -> Neighbours:
+        """The neighbours of the rows of a colour, `other` being the rows that these are among."""
+        table = torch.cat([other, self.edges if edges is None else edges])
+        index = self.lattice.neighbours[colour]
+        return tuple(table.index_select(0, index[offset]) for offset in self.rule.offsets)
+
+    def evaluate(self, z: Tensor) -> Tensor:
+        return torch.cat([self._evaluate(z, colour) for colour in range(len(self.lattice.colours))])
+
+    def _evaluate(self, z: Tensor, colour: int) -> Tensor:
+        return self.rule.evaluate(self.u[self.lattice.colours[colour]], self.near(z[self.lattice.other(colour)], colour))
+
+    def free(self, z: Tensor) -> Tensor:
+        return z[: self.lattice.free]
+
+    def select_free(self, rows: Tensor) -> Tensor:
+        return rows[rows < self.lattice.free]
+
+    def relax(self, free: Tensor) -> Point:
+        if not self.rule.has_bands:
+            return super().relax(free)
+        lattice, rest, couplings = self.lattice, [], []
+        if lattice.two_colours:
+            odd, bands = self.rule.couple(self.u[lattice.colours[1]], self.near(free, 1))
+            rest, couplings = [odd], [bands]
+        value, bands = self.rule.couple(self.u[lattice.colours[0]], self.near(rest[0] if rest else free, 0))
+        couplings.insert(0, bands)
+
+        def correct(residual: Tensor) -> Tensor:
+            padded = torch.cat([residual, *(torch.zeros_like(part) for part in rest)])
+            return self.eliminate(couplings)(padded)[: lattice.free]
+
+        return Point(torch.cat([free, *rest]), value - free, correct)
+
+    def eliminate(self, couplings: Sequence[Neighbours], transposed: bool = False) -> Callable[[Tensor], Tensor]:
+        """The inverse of I − bands, the bands of each colour given."""
+        bands = {offset: torch.cat(parts) for offset, *parts in zip(self.rule.offsets, *couplings, strict=True)}
+        bands = {offset: band * self.lattice.inside[offset] for offset, band in bands.items()}
+        if transposed:
+            bands = {-offset: self.moved(band, -offset) for offset, band in bands.items()}
+        return Banded(self.lattice, bands)
+
+    def moved(self, rows: Tensor, offset: int) -> Tensor:
+        """At each position what `rows` have at an offset from it; zero past the ends."""
+        lattice, zeros = self.lattice, torch.zeros_like(self.edges)
+        return torch.cat([
+            torch.cat([rows[lattice.other(colour)], zeros]).index_select(0, lattice.neighbours[colour][offset])
+            for colour in range(len(lattice.colours))
+        ])  # fmt: skip
+
+    # Sweeps and guesses -----------------------------------------------------------------------------------------
+
+    def positions(self) -> Sequence[slice]:
+        return self.lattice.positions
+
+    def colours(self) -> Sequence[slice]:
+        return self.lattice.colours if self.lattice.two_colours else super().colours()
+
+    def evaluate_rows(self, z: Tensor, rows: slice) -> Tensor:
+        if rows in self.lattice.colours:
+            return self._evaluate(z, self.lattice.colours.index(rows))
+        colour = int(rows.start >= self.lattice.free)
+        begin = self.lattice.colours[colour].start
+        other = z[self.lattice.other(colour)]
+        table = torch.cat([other, self.edges])
+        index = self.lattice.neighbours[colour]
+        part = slice(rows.start - begin, rows.stop - begin)
+        near = tuple(table.index_select(0, index[offset][part]) for offset in self.rule.offsets)
+        return self.rule.evaluate(self.u[rows], near)
+
+    def guess(self) -> Tensor:
+        """The paper's one-step start: an explicit pass each way, then the rule on the states of both."""
+        lattice, passes = self.lattice, []
+        for steps in (range(lattice.extent), range(lattice.extent - 1, -1, -1)):
+            z, last = self.zero(), self.edges.new_zeros(lattice.count, self.edges.shape[1])
+            for t in steps:
+                here = lattice.positions[t]
+                found = self.rule.guess(self.u[here], last[: lattice.sizes[t]])
+                if found is None:
+                    return self.zero()
+                z[here] = found
+                last = torch.cat([found, last[lattice.sizes[t] :]])
+            passes.append(z)
+        tables = [self.near_all(z) for z in passes]
+        near = [tuple(tables[offset > 0][c][n] for n, offset in enumerate(self.rule.offsets)) for c in range(len(lattice.colours))]
+        return torch.cat([self.rule.evaluate(self.u[rows], near[c]) for c, rows in enumerate(lattice.colours)])
+
+    def near_all(self, z: Tensor) -> list[Neighbours]:
+        return [self.near(z[self.lattice.other(colour)], colour) for colour in range(len(self.lattice.colours))]
+
+    # Derivatives ------------------------------------------------------------------------------------------------
+
+    def linearize(self, z: Tensor) -> tuple[Tensor, CoupledSlope]:
+        pairs = [
+            self.rule.linearize(self.u[rows], near)
+            for rows, near in zip(self.lattice.colours, self.near_all(z), strict=True)
+        ]
+        return torch.cat([value for value, _ in pairs]), CoupledSlope(self, [slope for _, slope in pairs])
+
+    def pull(
+        self, z: Tensor, gradient: Tensor, solver: LinearSolver, rtol: float
+    ) -> tuple[tuple[Tensor | None, ...], LinearReport]:
+        """The gradients of `operands`, from that of the solution: v = g + Jᵀ·v, then v through the rule."""
+        _, slope = self.linearize(z)
+        v, report = slope.adjoint(gradient, solver, rtol)
+        return slope.gradients(v), report
+
+
+class CoupledSlope(Linear):
+    """The derivative of a coupled system, one slope per colour."""
+
+    def __init__(self, system: Coupled, slopes: Sequence[Slope]) -> None:
+        self.system, self.slopes, self.groups = system, list(slopes), system.groups
+        self.zeros = torch.zeros_like(system.edges)
+
+    def jvp(self, v: Tensor) -> Tensor:
+        lattice = self.system.lattice
+        parts = [
+            slope.jvp(self.system.near(v[lattice.other(colour)], colour, self.zeros))
+            for colour, slope in enumerate(self.slopes)
+        ]
+        return torch.cat(parts)
+
+    def vjp(self, v: Tensor) -> Tensor:
+        lattice = self.system.lattice
+        parts = [self.pulled(v[rows], colour) for colour, rows in enumerate(lattice.colours)]
+        return torch.cat(parts[::-1])
+
+    def pulled(self, v: Tensor, colour: int) -> Tensor:
+        """What the rows of a colour, given v there, send to the rows on their stencil."""
+        return self._gather(self.slopes[colour].vjp(v), colour)
+
+    def _gather(self, sent: Neighbours, colour: int) -> Tensor:
+        """What comes from t at offset j is what arrives at t + j from offset −j."""
+        lattice = self.system.lattice
+        back = lattice.neighbours[1 - colour if lattice.two_colours else colour]
+        total: Tensor | None = None
+        for offset, part in zip(self.system.rule.offsets, sent, strict=True):
+            arrived = torch.cat([part, self.zeros]).index_select(0, back[-offset])
+            total = arrived if total is None else total.add_(arrived)
+        assert total is not None
+        return total
+
+    def precondition(self, transposed: bool = False) -> Callable[[Tensor], Tensor] | None:
+        bands = [slope.bands() for slope in self.slopes]
+        if any(band is None for band in bands):
+            return None
+        return self.system.eliminate([band for band in bands if band is not None], transposed)
+
+    def blocks(self) -> Blocks:
+        lattice, offsets = self.system.lattice, self.system.rule.offsets
+        if not set(offsets) <= {-1, 1}:
+            raise NotImplementedError(f"Blocks on the stencil {offsets} are not tridiagonal: use GMRES() or BiCGStab().")
+        found = {}
+        for n, offset in enumerate(offsets):
+            rows = torch.cat([slope.blocks()[n] for slope in self.slopes])
+            found[offset] = rows * lattice.inside[offset][:, :, None]
+        zeros = torch.zeros_like(next(iter(found.values())))
+        return Blocks(found.get(-1, zeros), found.get(1, zeros), lattice.first, lattice.sizes)
+
+    # The adjoint ------------------------------------------------------------------------------------------------
+
+    def adjoint(self, gradient: Tensor, solver: LinearSolver, rtol: float) -> tuple[Tensor, LinearReport]:
+        """v of v = g + Jᵀ·v. With two colours on the first alone: one elimination halves the unknowns."""
+        lattice = self.system.lattice
+        if not lattice.two_colours or not solver.iterative:
+            return solver.solve(Resolvent(self, transposed=True), gradient, rtol)
+        even, odd = gradient[: lattice.free], gradient[lattice.free :]
+        v, report = solver.solve(_HalfAdjoint(self), even + self.pulled(odd, 1), rtol)
+        return torch.cat([v, odd + self.pulled(v, 0)]), report
+
+    def gradients(self, v: Tensor) -> tuple[Tensor | None, ...]:
+        """Of u, of the edges, and of the rule's operands."""
+        lattice = self.system.lattice
+        drives, edges, weights = [], torch.zeros_like(self.system.edges), None
+        for colour, (slope, rows) in enumerate(zip(self.slopes, lattice.colours, strict=True)):
+            drive, near, found = slope.gradients(v[rows])
+            drives.append(drive)
+            weights = found if weights is None else tuple(a if b is None else a + b for a, b in zip(weights, found, strict=True))  # type: ignore[operator]
+            if lattice.edges:
+                self._add_edges(edges, near, colour)
+        return torch.cat(drives), edges if lattice.edges else None, *(weights or ())
+
+    def _add_edges(self, edges: Tensor, near: Neighbours, colour: int) -> None:
+        lattice = self.system.lattice
+        other = lattice.other(colour)
+        size = other.stop - other.start
+        for offset, part in zip(self.system.rule.offsets, near, strict=True):
+            index = lattice.neighbours[colour][offset]
+            outside = (index >= size).nonzero()[:, 0]
+            edges.index_add_(0, index[outside] - size, part[outside])
+
+
+class _HalfAdjoint(Operator):
+    """(I − Jᵀ) with the second colour eliminated: v ↦ v − J_eo-then-oe of v, on the first colour."""
+
+    def __init__(self, slope: CoupledSlope) -> None:
+        self.slope, self.groups = slope, slope.system.free_groups
+
+    def mv(self, v: Tensor) -> Tensor:
+        return v - self.slope.pulled(self.slope.pulled(v, 0), 1)
+
+    def precondition(self) -> Callable[[Tensor], Tensor] | None:
+        whole, lattice = self.slope.precondition(transposed=True), self.slope.system.lattice
+        if whole is None:
+            return None
+        zeros = self.slope.zeros.new_zeros(lattice.total - lattice.free, self.slope.zeros.shape[1])
+        return lambda v: whole(torch.cat([v, zeros]))[: lattice.free]
+
+
+def unfold_coupled(
+    rule: Rule,
+    u: Tensor,  # [N, G], in the lattice's order
+    lattice: Lattice,
+    edges: Tensor,  # [1, S] or [2B, S]
+    solver: Solver,
+    gradient: Gradient,
+    rtol: float,
+    adjoint_rtol: float,
+    start: Tensor | None,  # [N, S], in the lattice's order
+    note: Callable[[LinearReport], None],
+) -> tuple[Tensor, SolveReport]:
+    """The states at all positions, in the lattice's order, with a graph where one is wanted; and how the solve went."""
+    system = Coupled(rule, u, lattice, edges)
+    with torch.no_grad():
+        z, report = solver.solve(system, start, rtol)
+    if not (torch.is_grad_enabled() and any(t.requires_grad for t in system.operands)):
+        return z, report
+    converged = system.groups.spread(report.converged.to(z.device), z)
+    return gradient.attach(system, z, converged, adjoint_rtol, note), report
