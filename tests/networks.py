@@ -339,6 +339,41 @@ def leaky(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
     return ((1 - alpha) * h + alpha * candidate,)
 
 
+def equilibrium_tanh(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
+    (previous,) = state
+    alpha = p["weight_hh"] @ previous + p["weight_ih"] @ x + plus(p, "bias_h")
+    low, high = torch.full_like(alpha, -1.0), torch.ones_like(alpha)
+    for _ in range(80):  # atanh h − h is increasing
+        middle = (low + high) / 2
+        below = torch.atanh(middle) - middle < alpha
+        low, high = torch.where(below, middle, low).detach(), torch.where(below, high, middle).detach()
+    h = (low + high) / 2
+    for _ in range(3):  # each Newton step that autograd sees makes more derivatives right
+        h = h - (torch.atanh(h) - h - alpha) * (1 - h * h) / (h * h)
+    return (h,)
+
+
+def equilibrium_linear(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
+    (previous,) = state
+    U, identity = p["weight_align"], torch.eye(len(previous), dtype=previous.dtype)
+    align = identity + U if o.get("alignment") == "first_order" else torch.linalg.inv(identity - U)
+    return (align @ (p["weight_hh"] @ previous + p["weight_ih"] @ x + plus(p, "bias_h")),)
+
+
+def implicit_midpoint(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
+    (previous,) = state
+    W = p["weight_hh"]
+    if o.get("structured", True):
+        W = strictly_upper(W, len(previous))
+        W = W - W.T
+    act, h = ACT[o.get("nonlinearity", "tanh")], previous
+    for _ in range(60):
+        y = (h + previous) / 2
+        rate = act(W @ y - o.get("diffusion", 0.01) * y + p["weight_ih"] @ x + plus(p, "bias_h"))
+        h = previous + o.get("step", 0.1) * rate
+    return (h,)
+
+
 # The list -----------------------------------------------------------------------------------------------------------
 
 TAUS = torch.tensor([1.0, 1.5, 4.0, 20.0], dtype=torch.float64)  # one per unit, H of them
@@ -395,5 +430,23 @@ _VARIANTS: list[tuple[str, dict[str, Any]]] = [
 BASIC = [Network(name, {}, equation) for name, equation in _EQUATIONS.items()]
 VARIANTS = [*BASIC, *[Network(name, options, _EQUATIONS[name]) for name, options in _VARIANTS]]
 
-every_layer = pytest.mark.parametrize("network", BASIC, ids=str)
-every_variant = pytest.mark.parametrize("network", VARIANTS, ids=str)
+_SOLVED = {
+    "EquilibriumTanh": equilibrium_tanh,
+    "EquilibriumLinear": equilibrium_linear,
+    "ImplicitMidpoint": implicit_midpoint,
+}
+_SOLVED_VARIANTS: list[tuple[str, dict[str, Any]]] = [
+    ("EquilibriumTanh", {"floor": 1e-6}),
+    ("EquilibriumLinear", {"alignment": "first_order"}),
+    ("EquilibriumLinear", {"solver": "newton"}),
+    ("ImplicitMidpoint", {"step": 0.3, "diffusion": 0.2, "structured": False, "init_scale": 0.5}),
+    ("ImplicitMidpoint", {"nonlinearity": "sigmoid", "solver": "inexact_newton", "rtol": 1e-13}),
+]
+# Networks whose steps are solved: they have no form and no kernel.
+SOLVED = [Network(name, {}, equation) for name, equation in _SOLVED.items()]
+SOLVED_VARIANTS = [*SOLVED, *[Network(name, options, _SOLVED[name]) for name, options in _SOLVED_VARIANTS]]
+
+every_layer = pytest.mark.parametrize("network", [*BASIC, *SOLVED], ids=str)
+every_variant = pytest.mark.parametrize("network", [*VARIANTS, *SOLVED_VARIANTS], ids=str)
+every_form_layer = pytest.mark.parametrize("network", BASIC, ids=str)
+every_form_variant = pytest.mark.parametrize("network", VARIANTS, ids=str)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from autapse.lazy import lazy
 
 if TYPE_CHECKING:
-    from autapse import cells, models, native, tasks, training
+    from autapse import cells, gradient, models, native, solve, tasks, training, unfold
     from autapse.cells import Cell
     from autapse.layers import (
         ERNN,
@@ -16,8 +16,15 @@ if TYPE_CHECKING:
         RNN,
         UGRNN,
         Antisymmetric,
+        Equilibrium,
+        EquilibriumLinear,
+        EquilibriumTanh,
         FastGRNN,
         FastRNN,
+        Implicit,
+        ImplicitGRU,
+        ImplicitLSTM,
+        ImplicitMidpoint,
         LeakyRNN,
         OrthogonalRNN,
         Recurrent,
@@ -38,28 +45,38 @@ __all__ = [
     "UGRNN",
     "Antisymmetric",
     "Cell",
+    "Equilibrium",
+    "EquilibriumLinear",
+    "EquilibriumTanh",
     "FastGRNN",
     "FastRNN",
+    "Implicit",
+    "ImplicitGRU",
+    "ImplicitLSTM",
+    "ImplicitMidpoint",
     "LeakyRNN",
     "OrthogonalRNN",
     "Recurrent",
     "SpectralRNN",
     "cells",
     "from_torch",
+    "gradient",
     "load",
     "models",
     "native",
+    "solve",
     "tasks",
     "training",
+    "unfold",
 ]
 
 __getattr__ = lazy(
     __name__,
     {
-        "autapse": "cells models native tasks training",
+        "autapse": "cells gradient models native solve tasks training unfold",
         "autapse.cells": "Cell",
-        "autapse.layers": "ERNN GRU IRNN LSTM RIN RNN UGRNN Antisymmetric FastGRNN FastRNN LeakyRNN OrthogonalRNN "
-        "Recurrent SpectralRNN from_torch",
+        "autapse.layers": "ERNN GRU IRNN LSTM RIN RNN UGRNN Antisymmetric Equilibrium EquilibriumLinear "
+        "EquilibriumTanh FastGRNN FastRNN Implicit ImplicitGRU ImplicitLSTM ImplicitMidpoint LeakyRNN OrthogonalRNN Recurrent SpectralRNN from_torch",
         "autapse.training.checkpoint": "load",
     },
 )

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import autapse
-from networks import BASIC, VARIANTS, D, H, Network, every_layer, every_variant, raw
+from networks import BASIC, SOLVED_VARIANTS, VARIANTS, D, H, Network, every_form_variant, every_layer, every_variant, raw
 from tolerance import close
 
 B = 3
@@ -25,7 +25,7 @@ def by_equation(network: Network, cell: Any, x: torch.Tensor, state: tuple[torch
 
 # forget_bias needs a bias, and says so: see test_cell_errors.py
 WITH_AND_WITHOUT_BIAS = [
-    (n, bias) for n in VARIANTS for bias in (True, False) if bias or "forget_bias" not in n.options
+    (n, bias) for n in [*VARIANTS, *SOLVED_VARIANTS] for bias in (True, False) if bias or "forget_bias" not in n.options
 ]
 
 
@@ -131,7 +131,7 @@ def test_forms_are_those_of_the_design() -> None:
     assert autapse.cells.Antisymmetric(D, H, gated=True).form() == "shared_gate"
 
 
-@every_variant
+@every_form_variant
 def test_form_is_what_prepare_builds(network: Network) -> None:
     cell = network.cell()
     assert cell.prepare().name == cell.form()

@@ -9,11 +9,11 @@ import pytest
 
 from autapse.checks import InputError
 from autapse.layers.names import LAYERS, make_layer, parse_cell
-from networks import BASIC, D, H
+from networks import BASIC, SOLVED, D, H
 
 
 def test_every_layer_has_its_name() -> None:
-    assert {network.name.lower(): network.layer_class for network in BASIC} == LAYERS
+    assert {network.name.lower(): network.layer_class for network in [*BASIC, *SOLVED]} == LAYERS
 
 
 @pytest.mark.parametrize(

@@ -247,9 +247,8 @@ def test_repr_shows_what_differs_from_the_defaults(layer: Any, expected: str) ->
     assert repr(layer) == expected
 
 
-COMMON = (
-    "input_size hidden_size num_layers bias batch_first dropout bidirectional device dtype checkpoint_every".split()
-)
+COMMON = "input_size hidden_size num_layers bias batch_first dropout bidirectional device dtype".split()
+COMMON += ["checkpoint_every", "unfold"]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.utils import parametrize
 
 import autapse
-from networks import D, H, Network, every_layer, every_variant, flat
+from networks import D, H, Network, every_form_variant, every_layer, every_variant, flat
 from tolerance import close
 
 T, B = 5, 3
@@ -176,7 +176,7 @@ class Spy:
         return counted
 
 
-@every_variant
+@every_form_variant
 @pytest.mark.parametrize("num_layers", [1, 2])
 def test_matrices_are_never_rebuilt_per_step(
     network: Network, num_layers: int, monkeypatch: pytest.MonkeyPatch
@@ -193,7 +193,7 @@ def test_matrices_are_never_rebuilt_per_step(
     assert spy.calls == {name: 2 * count for name, count in made.items()}
 
 
-@every_variant
+@every_form_variant
 @pytest.mark.parametrize("lengths", [None, [5, 0, 2]], ids=["padded", "ragged"])
 def test_a_forward_pass_prepares_each_cell_once(
     network: Network, lengths: list[int] | None, monkeypatch: pytest.MonkeyPatch

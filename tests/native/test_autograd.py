@@ -25,7 +25,7 @@ from torch.func import functional_call
 import autapse
 from autapse.native import library, ops
 from autapse.unfold import scan_fused, scan_reference
-from networks import Network, every_layer, every_variant, flat, perturb
+from networks import Network, every_form_layer, every_form_variant, flat, perturb
 from tolerance import close
 
 pytestmark = needs_kernels
@@ -67,7 +67,7 @@ def as_function(network: Network, lengths: list[int]) -> tuple[Callable[..., Any
 # Derivatives --------------------------------------------------------------------------------------------------------
 
 
-@every_variant
+@every_form_variant
 def test_first_derivatives_are_finite_differences(network: Network, calls: list[str]) -> None:
     """relu and modrelu too: the seed keeps their arguments away from the kinks."""
     call, inputs = as_function(network, [T, 2, 0])
@@ -81,7 +81,7 @@ def test_second_derivatives_are_finite_differences(network: Network) -> None:
     assert torch.autograd.gradgradcheck(call, inputs, fast_mode=True)
 
 
-@every_variant
+@every_form_variant
 def test_create_graph_changes_no_first_derivative(network: Network, calls: list[str]) -> None:
     case = make_case(network, 3, 5, (6, 4, 4, 1, 0))
     states, final = case.run(scan_fused)
@@ -90,7 +90,7 @@ def test_create_graph_changes_no_first_derivative(network: Network, calls: list[
     near(gradients([*states, *final], case.leaves, create_graph=True), plain, gradient=True)
 
 
-@every_variant
+@every_form_variant
 def test_a_gradient_penalty_is_the_references(network: Network) -> None:
     """|d loss / d everything|² differentiated again, added to the loss itself."""
     case = make_case(network, 3, 5, (5, 3, 3, 1, 0), start=1)
@@ -263,7 +263,7 @@ def test_autocast_takes_the_reference(network: Network, calls: list[str]) -> Non
 # Recomputation ------------------------------------------------------------------------------------------------------
 
 
-@every_layer
+@every_form_layer
 @pytest.mark.parametrize("every", [1, 3, 7])
 @pytest.mark.parametrize("lengths", [None, [5, 7, 0, 3]], ids=["dense", "ragged"])
 def test_checkpoints_change_nothing(network: Network, every: int, lengths: list[int] | None, calls: list[str]) -> None:

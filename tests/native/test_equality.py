@@ -13,7 +13,7 @@ from torch import Tensor
 
 from autapse.native import library
 from autapse.unfold import scan_fused, scan_reference
-from networks import VARIANTS, Network, every_variant
+from networks import VARIANTS, Network, every_form_variant
 
 pytestmark = needs_kernels
 
@@ -57,7 +57,7 @@ MORE_SHAPES = [
 ]
 
 
-@every_variant
+@every_form_variant
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_every_variant(network: Network, shape: Shape, instruction_set: str) -> None:
     check(network, shape)
@@ -79,7 +79,7 @@ def check(network: Network, shape: Shape) -> None:
     near(gradients([*fused[0], *fused[1]], case.leaves), expected_gradients, gradient=True)
 
 
-@every_variant
+@every_form_variant
 @pytest.mark.parametrize("keep", [False, True])
 def test_without_gradients(network: Network, keep: bool) -> None:
     """The kernels then save nothing, which is another way through them."""
@@ -154,7 +154,7 @@ def test_each_gradient_alone(network: Network) -> None:
         same_bits(gradients([*states, *final], [leaf]), [expected])
 
 
-@every_variant
+@every_form_variant
 def test_no_steps(network: Network) -> None:
     case = make_case(network, 3, 5, (0, 0))
     states, final = case.run(scan_fused)
@@ -166,7 +166,7 @@ def test_no_steps(network: Network) -> None:
     )
 
 
-@every_variant
+@every_form_variant
 def test_strided_arguments(network: Network) -> None:
     """A transposed input, expanded states and weights in another order are what they stand for."""
     case = make_case(network, 3, 5, (4, 4, 2, 0))

@@ -26,13 +26,12 @@ class Layout:
             if parity == 0:
                 self.even = len(self.keys)
         self.row = {key: n for n, key in enumerate(self.keys)}
+        self.owner = torch.tensor([p for p, _ in self.keys], dtype=torch.long)
+        self.before, self.after = self._neighbours(-1), self._neighbours(1)
 
-    def neighbours(self, offset: int) -> Tensor:
+    def _neighbours(self, offset: int) -> Tensor:
         """The row at an offset from each; past the ends that of a zero after the last."""
         return torch.tensor([self.row.get((p, t + offset), len(self.keys)) for p, t in self.keys], dtype=torch.long)
-
-    def owner(self) -> Tensor:
-        return torch.tensor([p for p, _ in self.keys], dtype=torch.long)
 
 
 class Chainlike(System):
@@ -41,7 +40,7 @@ class Chainlike(System):
     def __init__(self, weights: tuple[Tensor, ...], x: Tensor, lengths: Sequence[int], linear: bool = False) -> None:
         self.weights, self.x, self.linear = weights, x, linear
         self.layout = Layout(lengths)
-        self.groups = Groups(len(lengths), self.layout.owner())
+        self.groups = Groups(len(lengths), self.layout.owner)
         self.calls = 0
 
     @property
@@ -50,7 +49,7 @@ class Chainlike(System):
 
     def near(self, z: Tensor) -> tuple[Tensor, Tensor]:
         padded = torch.cat([z, z.new_zeros(1, z.shape[1])])
-        return padded[self.layout.neighbours(-1)], padded[self.layout.neighbours(1)]
+        return padded[self.layout.before], padded[self.layout.after]
 
     def evaluate(self, z: Tensor) -> Tensor:
         self.calls += 1
@@ -77,7 +76,7 @@ class Chainlike(System):
 
     @property
     def free_groups(self) -> Groups:
-        return Groups(self.groups.count, self.layout.owner()[: self.layout.even])
+        return Groups(self.groups.count, self.layout.owner[: self.layout.even])
 
     def free(self, z: Tensor) -> Tensor:
         return z[: self.layout.even]
@@ -93,13 +92,21 @@ class Chainlike(System):
         return Point(z, residual, lambda r: solve(torch.cat([r, torch.zeros_like(self.x[even:])]))[:even])
 
     def elementwise(self, transposed: bool = False) -> Callable[[Tensor], Tensor]:
-        """The inverse of I without a and c, one dense matrix per channel."""
+        """(I − T)⁻¹, T having a and c alone: one dense inverse per channel, problem by problem."""
         n, (a, c, _, _) = len(self.x), self.weights
         eye = torch.eye(n + 1, dtype=self.x.dtype)
-        before, after = (eye[self.layout.neighbours(offset)][:, :n] for offset in (-1, 1))
-        matrices = eye[:n, :n] - a[:, None, None] * before - c[:, None, None] * after
-        matrices = matrices.mT if transposed else matrices
-        return lambda v: torch.linalg.solve(matrices, v.T.unsqueeze(2)).squeeze(2).T
+        before, after = eye[self.layout.before][:, :n], eye[self.layout.after][:, :n]
+        inverses = torch.linalg.inv(eye[:n, :n] - a[:, None, None] * before - c[:, None, None] * after)
+        inverses = inverses.mT if transposed else inverses
+
+        def apply(v: Tensor) -> Tensor:
+            result = torch.zeros_like(v)
+            for p in range(self.groups.count):
+                rows = (self.layout.owner == p).nonzero()[:, 0]
+                result[rows] = (inverses[:, rows][:, :, rows] @ v[rows].T.unsqueeze(2)).squeeze(2).T
+            return result
+
+        return apply
 
     def positions(self) -> Sequence[slice]:
         return [self.layout.slices[t] for t in range(self.extent)]
@@ -111,8 +118,8 @@ class Chainlike(System):
 class Slope(Linear):
     def __init__(self, system: Chainlike, lower: Tensor, upper: Tensor) -> None:
         self.system, self.groups = system, system.groups
-        inside = [(system.layout.neighbours(offset) < len(system.x))[:, None, None] for offset in (-1, 1)]
-        self.lower, self.upper = lower * inside[0], upper * inside[1]
+        before, after = ((rows < len(system.x))[:, None, None] for rows in (system.layout.before, system.layout.after))
+        self.lower, self.upper = lower * before, upper * after
 
     def jvp(self, v: Tensor) -> Tensor:
         before, after = self.system.near(v)
@@ -132,8 +139,8 @@ class Slope(Linear):
         """J as one matrix of all unknowns, put together from its definition."""
         n, k = self.system.x.shape
         J = self.system.x.new_zeros(n, k, n, k)
-        for part, offset in ((self.lower, -1), (self.upper, 1)):
-            for row, other in enumerate(self.system.layout.neighbours(offset).tolist()):
+        for part, others in ((self.lower, self.system.layout.before), (self.upper, self.system.layout.after)):
+            for row, other in enumerate(others.tolist()):
                 if other < n:
                     J[row, :, other] += part[row]
         return J.view(n * k, n * k)

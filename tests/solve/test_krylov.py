@@ -14,7 +14,9 @@ from autapse.solve.system import Groups
 from tolerance import close
 
 
-def matrices(count: int = 5, n: int = 8, spread: float = 0.2, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
+def matrices(
+    count: int = 5, n: int = 8, spread: float = 0.2, dtype: torch.dtype = torch.float64
+) -> tuple[Tensor, Tensor]:
     A = torch.eye(n, dtype=torch.float64) + spread * torch.randn(count, n, n, dtype=torch.float64)
     return A.to(dtype), torch.randn(count, n, dtype=torch.float64).to(dtype)
 
@@ -132,7 +134,9 @@ def test_gmres_ends_after_as_many_steps_as_there_are_unknowns(dtype: torch.dtype
 
 
 def test_gmres_ends_after_as_many_steps_as_there_are_eigenvalues() -> None:
-    A = torch.diag_embed(torch.tensor([[1.0, 1, 1, 1, 1, 1], [1, 1, 2, 2, 1, 2], [1, 2, 3, 1, 2, 3]], dtype=torch.float64))
+    A = torch.diag_embed(
+        torch.tensor([[1.0, 1, 1, 1, 1, 1], [1, 1, 2, 2, 1, 2], [1, 2, 3, 1, 2, 3]], dtype=torch.float64)
+    )
     x, report = GMRES(rtol=0.0).solve(Matrices(A), torch.ones(3, 6, dtype=torch.float64))
     assert report.iterations.tolist() == [1, 2, 3]  # the space is exhausted, so that it stops with rtol = 0 as well
     close(x, 1 / A.diagonal(dim1=1, dim2=2))

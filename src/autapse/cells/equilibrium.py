@@ -50,7 +50,8 @@ class EquilibriumRule(Cell):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__(input_size, hidden_size, bias, device, dtype)
-        self.solver = _checked_solver(solver)
+        self.solver = solver
+        self._solver = _checked_solver(solver)
         self.rtol = None if rtol is None else checks.number("rtol", rtol, low=0.0)
         self._looked_at = False
 
@@ -68,16 +69,9 @@ class EquilibriumRule(Cell):
 
     def feedback(self, h: Tensor, previous: Tensor, u: Tensor, weights: Any) -> Tensor:
         """∂φ/∂h, [B, H, H], or [B, H] where no unit feeds another; by automatic differentiation unless written."""
-        again = torch.is_grad_enabled()
-        with torch.enable_grad():
-            at = h.view_as(h) if again and h.requires_grad else h.detach().requires_grad_()
-            y = self.phi(at, previous, u, weights)
-            if not y.requires_grad:
-                return h.new_zeros(*h.shape, h.shape[-1])
-            each = torch.eye(h.shape[1], dtype=h.dtype, device=h.device)[:, None].expand(-1, len(h), -1)
-            (rows,) = torch.autograd.grad(
-                y, at, each, create_graph=again, is_grads_batched=True, allow_unused=True, materialize_grads=True
-            )
+        _, pull = torch.func.vjp(lambda at: self.phi(at, previous, u, weights), h)
+        each = torch.eye(h.shape[1], dtype=h.dtype, device=h.device)[:, None].expand(-1, len(h), -1)
+        (rows,) = torch.func.vmap(pull)(each)
         return rows.transpose(0, 1)
 
     def start(self, previous: Tensor, u: Tensor, weights: Any) -> Tensor:
@@ -100,6 +94,8 @@ class EquilibriumRule(Cell):
 
     def settle(self, previous: Tensor, u: Tensor, weights: Any) -> tuple[Tensor, SolveReport]:
         """The state after a step, with its implicit gradient, and how the solve of each row went."""
+        if previous.is_meta:
+            return torch.empty_like(previous), SolveReport.empty("nothing", len(previous))
         leaves, tree = pytree.tree_flatten(weights)
         operands = [previous, u, *leaves]
         with torch.no_grad():
@@ -119,7 +115,7 @@ class EquilibriumRule(Cell):
         """The solution of each row; no gradients."""
         rtol = self.tolerance(u)
         system = StepSystem(self, previous, u, weights, self.start(previous, u, weights))
-        solver = newton(rtol) if self.solver is None else self.solver
+        solver = newton(rtol) if self._solver is None else self._solver
         h, report = solver.solve(system, rtol=rtol)
         return h, self.flag(h, previous, u, weights, report)
 
@@ -246,30 +242,38 @@ class _Settled(torch.autograd.Function):
     """The solution h of h = φ(h, *operands) as a function of the operands: dh = (I − ∂φ/∂h)⁻¹ · ∂φ/∂operand."""
 
     @staticmethod
-    def forward(ctx: Any, found: Tensor, rule: EquilibriumRule, tree: Any, *operands: Any) -> Tensor:
-        h = found.clone()
-        ctx.rule, ctx.tree, ctx.places = rule, tree, [n for n, o in enumerate(operands) if isinstance(o, Tensor)]
+    def forward(found: Tensor, rule: EquilibriumRule, tree: Any, *operands: Any) -> Tensor:
+        return found.clone()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        _, ctx.rule, ctx.tree, *operands = inputs
         ctx.others = [None if isinstance(o, Tensor) else o for o in operands]
-        ctx.save_for_backward(h, *(o for o in operands if isinstance(o, Tensor)))
-        return h
+        ctx.places = [n for n, o in enumerate(operands) if isinstance(o, Tensor)]
+        ctx.save_for_backward(output, *(operands[n] for n in ctx.places))
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-        again = torch.is_grad_enabled()
+        # Of saved tensors alone, the solution among them, so that autograd can differentiate it again.
         h, *tensors = ctx.saved_tensors
         needed = ctx.needs_input_grad[3:]
+        wanted = [n for n in ctx.places if needed[n]]
         operands = list(ctx.others)
         for n, tensor in zip(ctx.places, tensors, strict=True):
-            # A view where the graph goes on, so that the gradient is asked for here and not further up.
-            operands[n] = tensor.view_as(tensor) if again else tensor.detach().requires_grad_(needed[n])
+            operands[n] = tensor
+
+        def phi(*values: Tensor) -> Tensor:
+            filled = list(operands)
+            for n, value in zip(wanted, values, strict=True):
+                filled[n] = value
+            return ctx.rule.phi(h, filled[0], filled[1], pytree.tree_unflatten(filled[2:], ctx.tree))
+
         with without_autocast(h.device.type):
-            given = (operands[0], operands[1], pytree.tree_unflatten(operands[2:], ctx.tree))
-            adjoint = Feedback(ctx.rule.feedback(h, *given), ctx.rule.floor).resolve(gradient, transposed=True)
-            with torch.enable_grad():
-                y = ctx.rule.phi(h, *given)
-            wanted = [o for o, need in zip(operands, needed, strict=True) if need]
-            found = iter(torch.autograd.grad(y, wanted, adjoint, create_graph=again, allow_unused=True))
-        return (None, None, None, *(next(found) if need else None for need in needed))
+            weights = pytree.tree_unflatten(operands[2:], ctx.tree)
+            feedback = Feedback(ctx.rule.feedback(h, operands[0], operands[1], weights), ctx.rule.floor)
+            _, pull = torch.func.vjp(phi, *(operands[n] for n in wanted))
+            found = dict(zip(wanted, pull(feedback.resolve(gradient, transposed=True)), strict=True))
+        return (None, None, None, *(found.get(n) for n in range(len(operands))))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -67,7 +67,7 @@ class EquilibriumLinear(EquilibriumRule):
         self, previous: Tensor, u: Tensor, weights: tuple[Tensor, Tensor, Tensor | None]
     ) -> tuple[Tensor, SolveReport]:
         _, V, align = weights
-        if align is None:
+        if align is None or previous.is_meta:
             return super().settle(previous, u, weights)
         h = F.linear(F.linear(previous, V) + u, align)
         return h, self._report(h, previous, u, weights)

@@ -1,8 +1,8 @@
 """Layers that keep torch.nn.GRU's contract: one per cell, and Recurrent for cells of your own."""
 
 from autapse import cells
-from autapse.layers.implicit import Implicit, ImplicitGRU, ImplicitLSTM
 from autapse.layers.equilibrium import Equilibrium, EquilibriumLinear, EquilibriumTanh, ImplicitMidpoint
+from autapse.layers.implicit import Implicit, ImplicitGRU, ImplicitLSTM
 from autapse.layers.recurrent import Layer, Recurrent
 from autapse.layers.stream import Stream
 from autapse.layers.torch_compatible import GRU, LSTM, RNN, from_torch
@@ -62,6 +62,9 @@ __all__ = [
     "EquilibriumTanh",
     "FastGRNN",
     "FastRNN",
+    "Implicit",
+    "ImplicitGRU",
+    "ImplicitLSTM",
     "ImplicitMidpoint",
     "Layer",
     "LeakyRNN",

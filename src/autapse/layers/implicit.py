@@ -20,8 +20,8 @@ from autapse.layers.batch import Batch, make_batch
 from autapse.layers.recurrent import Hidden, Layer
 from autapse.layers.solutions import Solutions
 from autapse.solve import LinearReport, NotConvergedWarning, Solver, SolveReport, Tolerance, general, recommended
-from autapse.unfold.coupled import unfold_coupled
 from autapse.unfold.lattice import Lattice
+from autapse.unfold.whole import unfold_coupled
 
 
 class Solving(nn.Module):
@@ -142,11 +142,6 @@ class ImplicitLayer(Layer):
         self.solving = Solving(solver, gradient, tolerance, cache)
 
     @property
-    def reports(self) -> list[SolveReport]:
-        """One per layer, of the last call: how the solve of each sequence went."""
-        return self.solving.reports
-
-    @property
     def adjoint_reports(self) -> list[LinearReport]:
         """One per layer, last layer first, of the last backward pass: how the adjoint of each sequence went."""
         return self.solving.adjoint_reports
@@ -177,6 +172,7 @@ class ImplicitLayer(Layer):
         edges = self._edges(h0, batch)
         starts = self._starts(start_states, batch)
         tolerances, lattice = self.solving.begin(), make_lattice(batch, self._stencil(), self._has_edges(h0))
+        self.reports = self.solving.reports  # one per layer, filled as they are solved
         keep, rows, final, traces = self.solving.solutions.open(keys, batch), batch.rows, {}, []
         for layer, (key, cell) in enumerate(self.cells.items()):
             if layer:

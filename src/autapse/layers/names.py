@@ -22,9 +22,14 @@ LAYERS: dict[str, type[Layer]] = {
         layers.FastGRNN,
         layers.Antisymmetric,
         layers.ERNN,
+        layers.EquilibriumTanh,
+        layers.EquilibriumLinear,
+        layers.ImplicitMidpoint,
         layers.OrthogonalRNN,
         layers.SpectralRNN,
         layers.LeakyRNN,
+        layers.ImplicitGRU,
+        layers.ImplicitLSTM,
     )
 }
 

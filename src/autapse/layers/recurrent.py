@@ -91,7 +91,7 @@ class Recurrent(nn.Module):
             checks.fail("num_layers", f"agree with the {count} sizes in hidden_size", num_layers, remedy)
         return num_layers
 
-    def _checked_unfold(self, unfold: Parallel | None) -> Parallel | None:
+    def _checked_unfold(self, unfold: Any) -> Parallel | None:
         if unfold is None:
             return None
         if not isinstance(unfold, Parallel):

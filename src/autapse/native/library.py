@@ -18,13 +18,14 @@ SWITCH = "AUTAPSE_NATIVE"  # 0 forces the reference
 INSTRUCTION_SET = "AUTAPSE_ISA"  # forces an instruction set
 PLACE = "AUTAPSE_LIBRARY"  # another build of the library, such as one with sanitizers
 INSTRUCTION_SETS = ("avx512", "avx2", "baseline")
-ABI = 3
+ABI = 4
 REMEDY = (
     "Install a C++ compiler (such as g++) and then autapse again (with pip's --force-reinstall --no-deps "
     f"--no-cache-dir), or set {SWITCH}=0 to use plain PyTorch without this warning."
 )
 
 
+MOST_OFFSETS = 8  # of a coupled rule's stencil
 INTEGERS = ("form", "activation", "wide", "threads", "reset_after", "per_step", "reverse")
 POINTERS = (
     *("sizes", "x", "weight", "bias", "matrix", "offset", "projection", "alpha", "beta", "h0", "c0", "packed"),
@@ -41,6 +42,29 @@ class Problem(ctypes.Structure):
         *((name, ctypes.c_int32) for name in INTEGERS),
         *((name, ctypes.c_int64) for name in ("steps", "batch", "inputs", "hidden", "outputs", "inner")),
         *((name, ctypes.c_void_p) for name in POINTERS),
+    )
+
+
+class Coupled(ctypes.Structure):
+    """A coupled rule at many positions, as src/abi.h declares it."""
+
+    _fields_ = (
+        *((name, ctypes.c_int32) for name in ("wide", "threads")),
+        *((name, ctypes.c_int64) for name in ("rows", "hidden", "offsets", "table_rows", "band_stride")),
+        *((name, ctypes.c_void_p) for name in ("switches", "gates", "candidate", "packed")),
+        *((name, ctypes.c_void_p) for name in ("u", "drive_rows", "table", "edges")),
+        ("index", ctypes.c_void_p * MOST_OFFSETS),
+        *((name, ctypes.c_void_p) for name in ("h", "bands", "slope", "v", "near", "arguments")),
+    )
+
+
+class Tridiagonal(ctypes.Structure):
+    """Tridiagonal systems along sequences, as src/abi.h declares them."""
+
+    _fields_ = (
+        *((name, ctypes.c_int32) for name in ("wide", "threads", "transposed", "factored")),
+        *((name, ctypes.c_int64) for name in ("steps", "channels", "right_rows")),
+        *((name, ctypes.c_void_p) for name in ("first", "sizes", "lower", "upper", "inverse", "ahead", "right", "y")),
     )
 
 
@@ -128,8 +152,8 @@ def warn_if_missing() -> None:
         warnings.warn(f"autapse runs on plain PyTorch, several times slower: {reason}. {REMEDY}", stacklevel=3)
 
 
-def run(function: str, problem: Problem) -> None:
-    """`forward` or `backward`, with the interpreter's lock released."""
+def run(function: str, problem: ctypes.Structure) -> None:
+    """A function of src/abi.h by its name, with the interpreter's lock released."""
     if getattr(load().library, f"autapse_{function}")(ctypes.byref(problem)):
         raise ScratchError(f"The {function} pass found no memory for its buffers; use a smaller batch.")
 
@@ -147,13 +171,18 @@ def _find() -> Path | None:
 
 
 def _declare(library: Any) -> None:
-    problem = ctypes.POINTER(Problem)
+    problem, coupled, tridiagonal = (ctypes.POINTER(kind) for kind in (Problem, Coupled, Tridiagonal))
     for name, result, arguments in (
         ("reserve", ctypes.c_int64, [problem]),
         ("packed_bytes", ctypes.c_int64, [problem]),
         ("pack", None, [problem, ctypes.c_void_p]),
         ("forward", ctypes.c_int, [problem]),
         ("backward", ctypes.c_int, [problem]),
+        ("coupled_bytes", ctypes.c_int64, [coupled]),
+        ("coupled_pack", None, [coupled, ctypes.c_void_p]),
+        ("coupled_evaluate", ctypes.c_int, [coupled]),
+        ("coupled_pull", ctypes.c_int, [coupled]),
+        ("tridiagonal_solve", ctypes.c_int, [tridiagonal]),
         ("instruction_set", ctypes.c_char_p, []),
         ("version", ctypes.c_char_p, []),
         ("has", ctypes.c_int, [ctypes.c_char_p]),

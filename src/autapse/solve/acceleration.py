@@ -85,6 +85,7 @@ def iterate(
     window: int,
     threshold: float = torch.inf,
     guard: float = torch.inf,
+    select: Callable[[System, Tensor], Tensor] = lambda system, rows: rows,  # of some rows, which free ones they are
 ) -> tuple[Tensor, SolveReport]:
     """`max_iterations` evaluations at most; a step is taken between two of them."""
     progress = Progress(system, whole, *tolerances)
@@ -104,7 +105,7 @@ def iterate(
         before, staying = progress.system, progress.active.nonzero()[:, 0]
         rows = progress.leave()
         if rows is not None:
-            kept = before.select_free(rows)
+            kept = select(before, rows)
             z = z.index_select(0, kept)
             if memory is not None:
                 memory.select(free(progress.system), staying, kept)

@@ -37,8 +37,8 @@ class BlockTridiagonal(LinearSolver):
         solved = wanted & (groups.sum(broken.double()) == 0)
         x = torch.where(groups.spread(solved, x), x, 0.0)
         found = torch.where(solved, groups.norm(b - operator.mv(x)).double(), torch.inf)
-        cost = wanted * (ELIMINATION * b.shape[1] + 1.0)
-        return x, linear_report(found, goal, size, wanted, wanted.long(), cost.double())
+        cost = wanted.double() * (ELIMINATION * b.shape[1] + 1.0)
+        return x, linear_report(found, goal, size, wanted, wanted.long(), cost)
 
 
 def _eliminate(blocks: Blocks, b: Tensor) -> Tensor:  # [N, k] -> [N, k]

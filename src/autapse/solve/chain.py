@@ -30,6 +30,7 @@ class Stage:
 class Chain(Solver):
     """Each solver takes the problems that those before it did not solve; the best residual of each is kept.
 
+    >>> from autapse import solve
     >>> chain = solve.Chain(solve.Tridiagonal(), solve.Newton(), solve.Stage(solve.Anderson(), begin="zero"))
     """
 

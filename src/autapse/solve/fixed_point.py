@@ -123,6 +123,7 @@ class Tridiagonal(Solver):
             self.window,
             self.threshold,
             self.guard,
+            lambda system, rows: system.select_free(rows),
         )
 
 

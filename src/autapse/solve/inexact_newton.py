@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -10,11 +11,12 @@ from torch import Tensor
 from autapse import checks
 from autapse.solve.base import Progress, Solver
 from autapse.solve.report import SolveReport
-from autapse.solve.system import System
+from autapse.solve.system import Groups, System
 
-MEMORY = 5  # residuals that the next one is compared with: Barzilai and Borwein's steps do not fall at every one
-DECREASE = 1e-4  # of a step's own size, that the residual has to lose
-SHRINK = 0.25  # of a step, once neither it nor its opposite would do
+PATIENCE = 20  # points without a better one, after which a problem goes back to its best
+GROWTH = 1e3  # of the least residual, beyond which it goes back at once
+DECREASE = 1e-4  # part of the residual that a better point has lost
+LONGER, SHORTER = 10.0, 0.5  # bounds of the step after one that did not help, the first time and from then on
 SMALLEST, LARGEST = 1e-10, 1e10  # of |η|
 
 
@@ -25,9 +27,9 @@ class InexactNewton(Solver):
     ERNN paper, section 3.2, equation 7 with f(z) = F(z) − z: a Newton step that leaves the error (I + η·f′)·f, and so
     converges locally where ‖I + η·f′‖ < 1 (its Theorem 1). The paper learns η with the network; `eta` is such a number.
     Without it η is Barzilai and Borwein's, −⟨s, s⟩ / ⟨s, y⟩ for the last step s and the change y of f. That may be
-    negative, so points that F moves away from are found too. A step has to leave less than the greatest of the last five
-    residuals; else its opposite is tried, then shorter ones (the derivative-free search of La Cruz, Martínez and Raydan,
-    2006). Where the theorem's condition holds for some η, short steps of its sign lower the residual, so it converges.
+    negative, so points that F moves away from are found too. Residuals may grow for some steps, as that method's do; where
+    they do not fall again, the problem goes back to its best point and takes steps that lower the residual. Where the
+    theorem's condition holds for some η, short steps of its sign do, so it converges.
     """
 
     eta: float | None = None
@@ -57,7 +59,7 @@ class InexactNewton(Solver):
             norm = progress.system.groups.norm(residual)
             if not progress.note(z, norm, progress.system.groups.norm(z)) or n == limit - 1:
                 break
-            z = search.next(progress.system, z, residual, norm, n)
+            z = search.next(progress.system, z, residual, norm)
             staying = progress.active.nonzero()[:, 0]
             rows = progress.leave()
             if rows is not None:
@@ -67,51 +69,70 @@ class InexactNewton(Solver):
 
 
 class _Search:
-    """Of each problem: the point it stands at, the step under trial, and the residuals of its last points."""
+    """Of each problem: the point it stands at, its best point, and the step under trial.
+
+    Barzilai and Borwein's steps are quick because residuals may grow in between. So they run free for `PATIENCE` points
+    and up to `GROWTH` times the least residual; what finds no better point by then goes back to the best one and from
+    there takes the step at which the residual would be least on its line if f were linear, and shorter ones, until it
+    falls.
+    """
 
     def __init__(self, fixed: float | None) -> None:
         self.fixed = fixed
-        self.z: Tensor | None = None
+        self.here: _Point | None = None
 
-    def next(self, system: System, z: Tensor, residual: Tensor, norm: Tensor, n: int) -> Tensor:
+    def next(self, system: System, z: Tensor, residual: Tensor, norm: Tensor) -> Tensor:
         """The next point to evaluate, after z with its residual."""
         if self.fixed is not None:
             return z + self.fixed * residual
-        if self.z is None:
-            self._begin(z, residual, norm.double())
+        new = _Point(z, residual, norm.double())
+        if self.here is None:
+            self.here = self.best = new
+            self.eta, self.back = torch.ones_like(new.norm), torch.ones_like(new.norm)
+            self.since, self.tries = torch.zeros_like(new.norm), torch.zeros_like(new.norm)
         else:
-            self._judge(system, z, residual, norm.double(), n)
-        assert self.z is not None
-        return self.z + system.groups.spread(self.eta, self.z) * self.residual
+            self._judge(system.groups, self.here, new)
+        return self.here.z + system.groups.spread(self.eta, z) * self.here.residual
 
-    def _begin(self, z: Tensor, residual: Tensor, norm: Tensor) -> None:
-        self.z, self.residual, self.norm, self.first = z, residual, norm, norm
-        self.last = norm[:, None].repeat(1, MEMORY)
-        self.eta, self.tries = torch.ones_like(norm), torch.zeros_like(norm)
-
-    def _judge(self, system: System, z: Tensor, residual: Tensor, norm: Tensor, n: int) -> None:
-        groups = system.groups
-        allowed = self.last.amax(1).square() + (self.first / (1 + n)).square()
-        good = norm.square() <= allowed - DECREASE * (self.eta * self.norm).square()  # false for NaN
-        change = residual - self.residual
-        curvature = groups.dot(change, self.residual).double()  # ⟨s, y⟩ / η
-        spectral = -self.eta * self.norm.square() / curvature
+    def _judge(self, groups: Groups, here: _Point, new: _Point) -> None:
+        change = new.residual - here.residual
+        curvature, along = groups.dot(change, here.residual).double(), groups.dot(change, change).double()
+        spectral = -self.eta * here.norm.square() / curvature  # −⟨s, s⟩ / ⟨s, y⟩
         spectral = torch.where(spectral.isfinite() & (spectral != 0), spectral, 1.0)
-        spectral = spectral.sign() * spectral.abs().clamp(SMALLEST, LARGEST)
-        # Rejected: the opposite step after the first trial of a length, a shorter one after the second.
-        other = torch.where(self.tries % 2 == 0, -self.eta, -SHRINK * self.eta)
-        self.eta = torch.where(good, spectral, other)
-        self.tries = torch.where(good, 0.0, self.tries + 1)
-        rows = groups.spread(good, z)
-        self.z, self.residual = torch.where(rows, z, self.z), torch.where(rows, residual, self.residual)
-        self.norm = torch.where(good, norm, self.norm)
-        self.last = torch.where(good[:, None], torch.cat([self.last[:, 1:], norm[:, None]], 1), self.last)
+        least = torch.nan_to_num(-curvature / along, -0.5, -0.5, -0.5)  # as a part of the step just tried
+        self.back = torch.where(self.since == 0, self.eta * least.clamp(-LONGER, LONGER), self.back)
+        better = new.norm < (1 - DECREASE) * self.best.norm  # false for NaN
+        self.since = torch.where(better, 0.0, self.since + 1)
+        patient = (self.tries == 0) & (self.since < PATIENCE) & (new.norm <= GROWTH * self.best.norm)
+        free = better | patient
+        again = torch.where(self.tries == 0, self.back, self.eta * least.clamp(-SHORTER, SHORTER))
+        eta = torch.where(free, spectral, again)
+        self.eta = eta.sign() * eta.abs().clamp(SMALLEST, LARGEST)
+        self.tries = torch.where(better, 0.0, torch.where(free, self.tries, self.tries + 1))
+        self.since = torch.where(free, self.since, 0.0)
+        self.best = new.where(better, self.best, groups)
+        self.here = new.where(free, self.best, groups)
 
     def select(self, problems: Tensor, rows: Tensor) -> None:
         """Keep some of the problems."""
-        if self.z is None:
+        if self.here is None:
             return
-        self.z, self.residual = self.z.index_select(0, rows), self.residual.index_select(0, rows)
-        self.norm, self.first, self.last, self.eta, self.tries = (
-            part.index_select(0, problems) for part in (self.norm, self.first, self.last, self.eta, self.tries)
+        self.here, self.best = self.here.select(problems, rows), self.best.select(problems, rows)
+        self.eta, self.back, self.since, self.tries = (
+            part.index_select(0, problems) for part in (self.eta, self.back, self.since, self.tries)
         )
+
+
+class _Point(NamedTuple):
+    z: Tensor
+    residual: Tensor
+    norm: Tensor  # [B] float64, of the residual
+
+    def where(self, chosen: Tensor, other: _Point, groups: Groups) -> _Point:
+        """This point for the chosen problems, the other one for the rest."""
+        rows = groups.spread(chosen, self.z)
+        pairs = ((rows, 0), (rows, 1), (chosen, 2))
+        return _Point(*(torch.where(mask, self[n], other[n]) for mask, n in pairs))
+
+    def select(self, problems: Tensor, rows: Tensor) -> _Point:
+        return _Point(self.z.index_select(0, rows), self.residual.index_select(0, rows), self.norm[problems])

@@ -84,7 +84,7 @@ def linear_report(
 ) -> LinearReport:
     """The report; a problem that was not asked for has converged."""
     done = (found <= goal) & torch.isfinite(size)
-    relative = torch.where(found == 0, 0.0, found / size).nan_to_num(nan=torch.inf)
+    relative = torch.where(found == 0, 0.0, found / size).nan_to_num(nan=torch.inf, posinf=torch.inf)
     return LinearReport(done | ~wanted, relative, iterations, evaluations)
 
 
@@ -191,7 +191,8 @@ class _Recurrence:
 
     def _judge(self, r: Tensor) -> Tensor:
         norm = self._dot(r, r).sqrt()
-        better = self.working & (norm < self.least)
+        # In a null space x may grow without end while the residual does not tell.
+        better = self.working & (norm < self.least) & torch.isfinite(self._dot(self.x, self.x))
         self.best = torch.where(self.groups.spread(better, self.x), self.x, self.best)
         self.least = torch.where(better, norm, self.least)
         self.working = self.working & (norm > self.goal) & (norm < DIVERGED * self.size)

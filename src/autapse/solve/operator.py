@@ -32,6 +32,7 @@ class Operator(ABC):
 class Matrices(Operator):
     """Dense matrices, one per problem: row b of the unknown is problem b.
 
+    >>> from autapse import solve
     >>> x, report = solve.GMRES(rtol=1e-6).solve(solve.Matrices(2 * torch.eye(3).repeat(4, 1, 1)), torch.ones(4, 3))
     >>> x[0]
     tensor([0.5000, 0.5000, 0.5000])

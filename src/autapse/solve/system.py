@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -167,6 +169,7 @@ class System(ABC):
 class Equations(System):
     """z = f(z, *operands) with a plain function: row b of z and of each operand is problem b.
 
+    >>> from autapse import solve
     >>> equations = Equations(lambda z, b: torch.cos(z) * b, torch.tensor([[0.5], [1.0]]))
     >>> z, report = solve.Newton(rtol=1e-6).solve(equations)
     >>> [round(value, 4) for value in z.flatten().tolist()]
@@ -207,8 +210,17 @@ class Derivative(Linear):
         self.value, self._pull = torch.func.vjp(function, z)[:2]
 
     def jvp(self, v: Tensor) -> Tensor:
+        _load_forward_mode()
         return torch.func.jvp(self.function, (self.z,), (v,))[1]
 
     def vjp(self, v: Tensor) -> Tensor:
         (result,) = self._pull(v)
         return result
+
+
+@functools.cache
+def _load_forward_mode() -> None:
+    """Torch compiles its forward derivatives at their first use, and warns there of its own deprecated compiler."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        torch.func.jvp(torch.sin, (torch.zeros(()),), (torch.zeros(()),))

@@ -2,9 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import torch
 from torch import Tensor
 
+from autapse.native.coupled import TridiagonalKernel
+from autapse.unfold.fused import kernels_serve
 from autapse.unfold.lattice import Lattice
+
+
+def eliminated(
+    lattice: Lattice,
+    bands: dict[int, Tensor],  # offset -> [N, S]; what they have at the edges does not count
+    transposed: bool = False,
+) -> Callable[[Tensor], Tensor]:
+    """The inverse of I − bands, or of its transpose: from [R, S], R ≤ N and zero beyond, to [N, S]."""
+    rows = next(iter(bands.values()))
+    if set(bands) == {-1, 1} and kernels_serve(rows):
+        return TridiagonalKernel(bands[-1].contiguous(), bands[1].contiguous(), *lattice.steps, transposed)
+    bands = {offset: band * lattice.inside[offset] for offset, band in bands.items()}
+    if transposed:
+        bands = {-offset: _moved(lattice, band, -offset) for offset, band in bands.items()}
+    return Banded(lattice, bands)
+
+
+def _moved(lattice: Lattice, rows: Tensor, offset: int) -> Tensor:
+    """At each position what `rows` have at an offset from it; zero past the ends."""
+    zeros = rows.new_zeros(2 * lattice.count if lattice.edges else 1, rows.shape[1])
+    return torch.cat([
+        torch.cat([rows[lattice.other(colour)], zeros]).index_select(0, lattice.neighbours[colour][offset])
+        for colour in range(len(lattice.colours))
+    ])  # fmt: skip
 
 
 class Banded:
@@ -13,11 +42,12 @@ class Banded:
     def __init__(self, lattice: Lattice, bands: dict[int, Tensor]) -> None:  # offset -> [N, S], zero at the edges
         self.lattice = lattice
         self.reach = max(abs(offset) for offset in bands)
-        self.lower: dict[int, Tensor] = {}  # what is taken from earlier rows, before the division
         rows = next(iter(bands.values()))
         self.inverse = rows.new_ones(rows.shape)
-        self.upper = {i: bands[i].clone() if i in bands else rows.new_zeros(rows.shape) for i in range(1, self.reach + 1)}
-        self.lower = {j: bands[-j].clone() if -j in bands else rows.new_zeros(rows.shape) for j in range(1, self.reach + 1)}
+        empty = torch.zeros_like(rows)
+        distances = range(1, self.reach + 1)
+        self.upper = {i: bands.get(i, empty).clone() for i in distances}  # of later rows, divided by the diagonal
+        self.lower = {j: bands.get(-j, empty).clone() for j in distances}  # of earlier rows, before the division
         for t, here in enumerate(lattice.positions):
             for j in range(min(self.reach, t), 0, -1):  # the farthest first: it adds to the nearer ones
                 self._eliminate(t, j, here)
@@ -41,8 +71,8 @@ class Banded:
             else:
                 self.upper[i - j][here] += part
 
-    def __call__(self, right: Tensor) -> Tensor:  # [N, S]
-        y = right.clone()
+    def __call__(self, right: Tensor) -> Tensor:  # [R, S], zero beyond -> [N, S]
+        y = torch.cat([right, right.new_zeros(self.lattice.total - len(right), right.shape[1])])
         for t, here in enumerate(self.lattice.positions):
             for j in range(1, min(self.reach, t) + 1):
                 y[here] += self.lower[j][here] * y[self._earlier(t, j)]

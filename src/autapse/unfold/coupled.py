@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from autapse.forms.coupled import Neighbours, Rule, Slope
-from autapse.gradient import Gradient
 from autapse.solve import (
     Blocks,
     Groups,
@@ -19,11 +18,9 @@ from autapse.solve import (
     Operator,
     Point,
     Resolvent,
-    Solver,
-    SolveReport,
     System,
 )
-from autapse.unfold.banded import Banded
+from autapse.unfold.banded import eliminated
 from autapse.unfold.lattice import Lattice
 
 
@@ -56,7 +53,13 @@ class Coupled(System):
         edges = self.edges
         if lattice.edges:
             edges = edges.index_select(0, torch.cat([problems, problems + self.lattice.count]))
-        return Coupled(self.rule, self.u.index_select(0, rows), lattice, edges), rows
+        return self._part(lattice, rows, edges), rows
+
+    def _part(self, lattice: Lattice, rows: Tensor, edges: Tensor) -> Coupled:
+        return Coupled(self.rule, self.u.index_select(0, rows), lattice, edges)
+
+    def drive(self, rows: slice) -> Tensor:
+        return self.u[rows]
 
     # Evaluation -------------------------------------------------------------------------------------------------
 
@@ -70,7 +73,7 @@ class Coupled(System):
         return torch.cat([self._evaluate(z, colour) for colour in range(len(self.lattice.colours))])
 
     def _evaluate(self, z: Tensor, colour: int) -> Tensor:
-        return self.rule.evaluate(self.u[self.lattice.colours[colour]], self.near(z[self.lattice.other(colour)], colour))
+        return self.rule.evaluate(self.drive(self.lattice.colours[colour]), self.near(z[self.lattice.other(colour)], colour))
 
     def free(self, z: Tensor) -> Tensor:
         return z[: self.lattice.free]
@@ -83,32 +86,20 @@ class Coupled(System):
             return super().relax(free)
         lattice, rest, couplings = self.lattice, [], []
         if lattice.two_colours:
-            odd, bands = self.rule.couple(self.u[lattice.colours[1]], self.near(free, 1))
+            odd, bands = self.rule.couple(self.drive(lattice.colours[1]), self.near(free, 1))
             rest, couplings = [odd], [bands]
-        value, bands = self.rule.couple(self.u[lattice.colours[0]], self.near(rest[0] if rest else free, 0))
+        value, bands = self.rule.couple(self.drive(lattice.colours[0]), self.near(rest[0] if rest else free, 0))
         couplings.insert(0, bands)
 
         def correct(residual: Tensor) -> Tensor:
-            padded = torch.cat([residual, *(torch.zeros_like(part) for part in rest)])
-            return self.eliminate(couplings)(padded)[: lattice.free]
+            return self.eliminate(couplings)(residual)[: lattice.free]
 
         return Point(torch.cat([free, *rest]), value - free, correct)
 
     def eliminate(self, couplings: Sequence[Neighbours], transposed: bool = False) -> Callable[[Tensor], Tensor]:
-        """The inverse of I − bands, the bands of each colour given."""
+        """The inverse of I − bands, the bands of each colour given; rows that its argument lacks are zero."""
         bands = {offset: torch.cat(parts) for offset, *parts in zip(self.rule.offsets, *couplings, strict=True)}
-        bands = {offset: band * self.lattice.inside[offset] for offset, band in bands.items()}
-        if transposed:
-            bands = {-offset: self.moved(band, -offset) for offset, band in bands.items()}
-        return Banded(self.lattice, bands)
-
-    def moved(self, rows: Tensor, offset: int) -> Tensor:
-        """At each position what `rows` have at an offset from it; zero past the ends."""
-        lattice, zeros = self.lattice, torch.zeros_like(self.edges)
-        return torch.cat([
-            torch.cat([rows[lattice.other(colour)], zeros]).index_select(0, lattice.neighbours[colour][offset])
-            for colour in range(len(lattice.colours))
-        ])  # fmt: skip
+        return eliminated(self.lattice, bands, transposed)
 
     # Sweeps and guesses -----------------------------------------------------------------------------------------
 
@@ -128,7 +119,7 @@ class Coupled(System):
         index = self.lattice.neighbours[colour]
         part = slice(rows.start - begin, rows.stop - begin)
         near = tuple(table.index_select(0, index[offset][part]) for offset in self.rule.offsets)
-        return self.rule.evaluate(self.u[rows], near)
+        return self.rule.evaluate(self.drive(rows), near)
 
     def guess(self) -> Tensor:
         """The paper's one-step start: an explicit pass each way, then the rule on the states of both."""
@@ -137,7 +128,7 @@ class Coupled(System):
             z, last = self.zero(), self.edges.new_zeros(lattice.count, self.edges.shape[1])
             for t in steps:
                 here = lattice.positions[t]
-                found = self.rule.guess(self.u[here], last[: lattice.sizes[t]])
+                found = self.rule.guess(self.drive(here), last[: lattice.sizes[t]])
                 if found is None:
                     return self.zero()
                 z[here] = found
@@ -145,7 +136,7 @@ class Coupled(System):
             passes.append(z)
         tables = [self.near_all(z) for z in passes]
         near = [tuple(tables[offset > 0][c][n] for n, offset in enumerate(self.rule.offsets)) for c in range(len(lattice.colours))]
-        return torch.cat([self.rule.evaluate(self.u[rows], near[c]) for c, rows in enumerate(lattice.colours)])
+        return torch.cat([self.rule.evaluate(self.drive(rows), near[c]) for c, rows in enumerate(lattice.colours)])
 
     def near_all(self, z: Tensor) -> list[Neighbours]:
         return [self.near(z[self.lattice.other(colour)], colour) for colour in range(len(self.lattice.colours))]
@@ -154,7 +145,7 @@ class Coupled(System):
 
     def linearize(self, z: Tensor) -> tuple[Tensor, CoupledSlope]:
         pairs = [
-            self.rule.linearize(self.u[rows], near)
+            self.rule.linearize(self.drive(rows), near)
             for rows, near in zip(self.lattice.colours, self.near_all(z), strict=True)
         ]
         return torch.cat([value for value, _ in pairs]), CoupledSlope(self, [slope for _, slope in pairs])
@@ -266,27 +257,4 @@ class _HalfAdjoint(Operator):
         whole, lattice = self.slope.precondition(transposed=True), self.slope.system.lattice
         if whole is None:
             return None
-        zeros = self.slope.zeros.new_zeros(lattice.total - lattice.free, self.slope.zeros.shape[1])
-        return lambda v: whole(torch.cat([v, zeros]))[: lattice.free]
-
-
-def unfold_coupled(
-    rule: Rule,
-    u: Tensor,  # [N, G], in the lattice's order
-    lattice: Lattice,
-    edges: Tensor,  # [1, S] or [2B, S]
-    solver: Solver,
-    gradient: Gradient,
-    rtol: float,
-    adjoint_rtol: float,
-    start: Tensor | None,  # [N, S], in the lattice's order
-    note: Callable[[LinearReport], None],
-) -> tuple[Tensor, SolveReport]:
-    """The states at all positions, in the lattice's order, with a graph where one is wanted; and how the solve went."""
-    system = Coupled(rule, u, lattice, edges)
-    with torch.no_grad():
-        z, report = solver.solve(system, start, rtol)
-    if not (torch.is_grad_enabled() and any(t.requires_grad for t in system.operands)):
-        return z, report
-    converged = system.groups.spread(report.converged.to(z.device), z)
-    return gradient.attach(system, z, converged, adjoint_rtol, note), report
+        return lambda v: whole(v)[: lattice.free]

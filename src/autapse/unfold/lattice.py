@@ -50,6 +50,11 @@ class Lattice:
         sizes = torch.tensor(self.sizes, dtype=torch.long)
         return ((sizes.cumsum(0) - sizes)[self._t] + self._sequence).to(self.device)
 
+    @cached_property
+    def steps(self) -> tuple[Tensor, Tensor]:  # [T], [T]
+        """`first` and `sizes` as the kernels read them."""
+        return self._firsts, torch.tensor(self.sizes, dtype=torch.long)
+
     @property
     def colours(self) -> list[slice]:
         return [slice(0, self.free), slice(self.free, self.total)] if self.two_colours else [slice(0, self.total)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import warnings
 from abc import ABC, abstractmethod
@@ -16,10 +17,10 @@ from torch import Tensor
 from autapse import checks
 from autapse.cells import Cell
 from autapse.cells.base import FormCell
-from autapse.forms import Leaky, State
+from autapse.forms import Form, Leaky, State
 from autapse.solve.report import NotConvergedWarning, SolveReport
 from autapse.unfold.fused import has_kernel
-from autapse.unfold.line import Line, linear_scan
+from autapse.unfold.line import Line
 
 DENSE_UP_TO = 64  # states, all tensors together, for which `jacobian="auto"` keeps whole matrices
 CHUNK = 1 << 22  # numbers of a Jacobian at a time, where only its diagonal is kept
@@ -87,10 +88,14 @@ class Parallel:
         return trace, final.split(cell.state_sizes, dim=-1), _with_the_empty(report, len(initial))
 
     def _differentiable(self, steps: _Steps) -> tuple[Tensor, SolveReport]:
-        h, report = self._solve(steps, steps.first[steps.line.owner])
+        # A form keeps what it derives from its matrices; without gradients here, with them below.
+        plain = (
+            dataclasses.replace(steps, weights=copy.copy(steps.weights)) if isinstance(steps.weights, Form) else steps
+        )
+        h, report = self._solve(plain, steps.first[steps.line.owner])
         # One step more, of each state by itself: what autograd sees. _Adjoint brings in what is between the steps.
         before = steps.line.previous(h, steps.first)
-        return _Adjoint.apply(steps.step(before), steps, before.detach(), self), report
+        return _Adjoint.apply(steps.step(before), plain, before.detach(), self), report
 
     @torch.no_grad()
     def _solve(self, system: _System, like: Tensor) -> tuple[Tensor, SolveReport]:  # [N, S]
@@ -192,7 +197,7 @@ class _Steps(_System):
 
     @cached_property
     def _together(self) -> bool:
-        """Whether rows of different positions can share a call: our forms can, of a user's step only its author knows."""
+        """Whether rows of different positions can share a call: our forms' can; of a user's step its author knows."""
         ours = isinstance(self.cell, FormCell) and type(self.cell).step is FormCell.step and has_kernel(self.weights)
         return ours or not getattr(self.cell, "depends_on_position", True)
 
@@ -211,11 +216,11 @@ class _LeakyRows(Leaky):
         return values[:, k, None] if isinstance(values, Tensor) and values.dim() == 2 else values
 
     @property
-    def _alphas(self) -> float | Tensor:  # type: ignore[override]
+    def _alphas(self) -> float | Tensor:
         return self.alpha
 
     @property
-    def _betas(self) -> float | Tensor:  # type: ignore[override]
+    def _betas(self) -> float | Tensor:
         return self.beta
 
 
@@ -285,7 +290,7 @@ class _Adjoint(torch.autograd.Function):
         return states.view_as(states)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         if torch.is_grad_enabled():
             raise NotImplementedError(
                 "Parallel() has first derivatives only, and create_graph=True asks for more: "
@@ -329,7 +334,9 @@ class _Work:
         # What follows from a state that is exact and not finite no iteration can change.
         lost = line.any((line.step == self.front[line.owner]) & ~_finite(self.f))
         self.h = torch.where((lost[line.owner] & (line.step >= self.front[line.owner]))[:, None], torch.nan, h)
-        self.residual[self.sequences] = line.largest((norm / scale).double().nan_to_num(nan=torch.inf))
+        self.residual[self.sequences] = line.largest(
+            (norm / scale).double().nan_to_num(nan=torch.inf, posinf=torch.inf)
+        )
         self.converged[self.sequences] = solved
         self.iterations[self.sequences] = self.round
         return self._keep(~(solved | lost))
@@ -353,8 +360,8 @@ class _Work:
     def finish(self) -> tuple[Tensor, SolveReport]:
         self._write()
         evaluations = 2.0 * self.iterations + 1  # a step, and but for the last time its derivative
-        parts = (self.converged, self.residual, self.iterations, evaluations.double())
-        report = SolveReport(*(part.cpu() for part in parts), ("parallel",) * len(self.converged))
+        found = [part.cpu() for part in (self.converged, self.residual, self.iterations, evaluations.double())]
+        report = SolveReport(found[0], found[1], found[2], found[3], ("parallel",) * len(self.converged))
         return self.solution, report
 
     def _scale(self) -> Tensor:  # [N]
@@ -397,6 +404,10 @@ def _dtype(cell: Cell, x: Tensor) -> torch.dtype:
 def _with_the_empty(report: SolveReport, count: int) -> SolveReport:
     """The report of all sequences, those without steps at the end."""
     rest = SolveReport.empty("parallel", count - len(report.converged))
-    names = ("converged", "residual", "iterations", "evaluations")
-    joined = [torch.cat([getattr(report, name), getattr(rest, name)]) for name in names]
-    return SolveReport(*joined, report.finished_by + rest.finished_by)
+    return SolveReport(
+        torch.cat([report.converged, rest.converged]),
+        torch.cat([report.residual, rest.residual]),
+        torch.cat([report.iterations, rest.iterations]),
+        torch.cat([report.evaluations, rest.evaluations]),
+        report.finished_by + rest.finished_by,
+    )

@@ -49,6 +49,45 @@ struct autapse_problem {
     void *grad_h0, *grad_c0;
 };
 
+// The implicit GRU's rule at M positions, whose J neighbours each are rows of `table` or, past these, of `edges`.
+struct autapse_coupled {
+    int32_t wide, threads;
+    int64_t rows, hidden, offsets;   // M, H, J; at most 8 offsets
+    int64_t table_rows, band_stride; // rows of the table; elements from one offset's bands to the next one's
+    const void *switches, *gates, *candidate; // [J, H, H], [2H, H], [H, H]; read by autapse_coupled_pack alone
+    const void *packed;                       // what that made
+    const void *u;                            // [., (J + 3) H]
+    const int64_t *drive_rows;                // [M], the row of u that belongs to each position; null for the same
+    const void *table, *edges;                // [R, H], [., H]
+    const int64_t *index[8];                  // [M] for each offset
+    void *h;                                  // [M, H]
+    void *bands;                              // per offset [M, H]: dh/dh_j as far as it acts channel by channel; or null
+    void *slope;                              // [2 J + 7, M, H]: s_j, dm/da_j, z, dh/da_z, r, d(rm)/da_r, dh/da_n, m, rm; or null
+
+    const void *v;   // [M, H]; the slope is read
+    void *near;      // [J, M, H], v times the derivative by each neighbour
+    void *arguments; // [M, (J + 3) H], v times the derivative by each argument; or null
+};
+
+// One tridiagonal system per sequence and channel; row j of step t is row first[t] + j. Sizes never grow.
+struct autapse_tridiagonal {
+    int32_t wide, threads;
+    int32_t transposed, factored;  // the transposed system; inverse and ahead are there from an earlier call
+    int64_t steps, channels;
+    int64_t right_rows;            // rows of the right side; it is zero in those beyond
+    const int64_t *first, *sizes;  // [steps]
+    const void *lower, *upper;     // [N, S]
+    void *inverse, *ahead;         // [N, S], the eliminated system
+    const void *right;             // [right_rows, S], or null to eliminate alone
+    void *y;                       // [N, S]
+};
+
+AUTAPSE_API int64_t autapse_coupled_bytes(const autapse_coupled*);
+AUTAPSE_API void autapse_coupled_pack(const autapse_coupled*, void* packed); // 64-byte aligned
+AUTAPSE_API int autapse_coupled_evaluate(const autapse_coupled*);            // 0, or 1 where memory ran out
+AUTAPSE_API int autapse_coupled_pull(const autapse_coupled*);
+AUTAPSE_API int autapse_tridiagonal_solve(const autapse_tridiagonal*);
+
 AUTAPSE_API int64_t autapse_reserve(const autapse_problem*);     // columns of the reserve
 AUTAPSE_API int64_t autapse_packed_bytes(const autapse_problem*);
 AUTAPSE_API void autapse_pack(const autapse_problem*, void* packed); // the matrices of the forward pass, 64-byte aligned
@@ -70,4 +109,9 @@ struct autapse_engine {
     void (*pack)(const autapse_problem*, void*);
     int (*forward)(const autapse_problem*);
     int (*backward)(const autapse_problem*);
+    int64_t (*coupled_bytes)(const autapse_coupled*);
+    void (*coupled_pack)(const autapse_coupled*, void*);
+    int (*coupled_evaluate)(const autapse_coupled*);
+    int (*coupled_pull)(const autapse_coupled*);
+    int (*tridiagonal)(const autapse_tridiagonal*);
 };

@@ -62,6 +62,12 @@ void autapse_pack(const autapse_problem* p, void* packed) { current()->engine->p
 int autapse_forward(const autapse_problem* p) { return current()->engine->forward(p); }
 int autapse_backward(const autapse_problem* p) { return current()->engine->backward(p); }
 
+int64_t autapse_coupled_bytes(const autapse_coupled* p) { return current()->engine->coupled_bytes(p); }
+void autapse_coupled_pack(const autapse_coupled* p, void* packed) { current()->engine->coupled_pack(p, packed); }
+int autapse_coupled_evaluate(const autapse_coupled* p) { return current()->engine->coupled_evaluate(p); }
+int autapse_coupled_pull(const autapse_coupled* p) { return current()->engine->coupled_pull(p); }
+int autapse_tridiagonal_solve(const autapse_tridiagonal* p) { return current()->engine->tridiagonal(p); }
+
 const char* autapse_instruction_set() { return current()->name; }
 int autapse_has(const char* name) { return find(name) != nullptr; }
 int autapse_use(const char* name) {
@@ -71,7 +77,7 @@ int autapse_use(const char* name) {
     return 0;
 }
 const char* autapse_version() { return AUTAPSE_VERSION; }
-int autapse_abi() { return 3; }
+int autapse_abi() { return 4; }
 
 void autapse_huge_pages(void* memory, int64_t bytes) {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)

@@ -7,46 +7,13 @@
 #pragma once
 
 #include <cstring>
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 #include "form.h"
+#include "team.h"
 
 namespace {
 
-constexpr int64_t chunk_rows = 512;           // rows of a chunk of steps: its buffers stay in the outer caches
-constexpr int64_t least_parallel = 1 << 18;   // multiply-adds below which waking a thread costs more than it gives
-
-struct Team {
-    int64_t index, count;
-
-    void wait() const {
-#ifdef _OPENMP
-        if (count > 1) {
-#pragma omp barrier
-        }
-#endif
-    }
-    // this thread's part of n pieces
-    int64_t from(int64_t n) const { return n * index / count; }
-    int64_t to(int64_t n) const { return n * (index + 1) / count; }
-};
-
-template <class F> void in_parallel(int64_t threads, F&& work) {
-#ifdef _OPENMP
-    if (threads > 1) {
-#pragma omp parallel num_threads((int)threads)
-        {
-            FlushDenormals flush;
-            work(Team{omp_get_thread_num(), omp_get_num_threads()});
-        }
-        return;
-    }
-#endif
-    FlushDenormals flush;
-    work(Team{0, 1});
-}
+constexpr int64_t chunk_rows = 512; // rows of a chunk of steps: its buffers stay in the outer caches
 
 template <class T> void copy_rows(T* to, const T* from, int64_t rows, int64_t columns) {
     if (rows > 0 && to != from) std::memcpy(to, from, rows * columns * sizeof(T));
@@ -84,9 +51,9 @@ public:
     }
 
     void pack_forward(Team team) {
-        for (Linear<T>& l : form.linears) pack_share(l.forward, l.matrix, 1, l.cols, team);
+        for (Linear<T>& l : form.linears) share(l.forward, l.matrix, 1, l.cols, team);
         if (!p.weight) return;
-        pack_share(drive, in(p.weight), 1, D, team);
+        share(drive, in(p.weight), 1, D, team);
         if (team.index == 0)
             for (int64_t g = 0; g < padded<T>(G); g++) bias[g] = p.bias && g < G ? in(p.bias)[g] : T(0);
     }
@@ -145,10 +112,6 @@ private:
     int64_t worthwhile() const {
         const int64_t each = O * G + D * G;
         return offsets[p.steps] * each < least_parallel ? 1 : larger(p.threads, 1);
-    }
-
-    void pack_share(Packed<T> to, const T* source, int64_t along, int64_t across, Team team) {
-        pack(to, source, along, across, team.from(to.panels()), team.to(to.panels()));
     }
 
     // The steps of a chunk are as many as fit into chunk_rows, and at least one.
@@ -253,9 +216,9 @@ private:
     }
 
     void backward_rows(Team team) {
-        for (Linear<T>& l : form.linears) pack_share(l.backward, l.matrix, l.cols, 1, team);
+        for (Linear<T>& l : form.linears) share(l.backward, l.matrix, l.cols, 1, team);
         if (p.grad_x && p.weight)
-            for (Linear<T>& l : form.drives) pack_share(l.backward, l.matrix, l.cols, 1, team);
+            for (Linear<T>& l : form.drives) share(l.backward, l.matrix, l.cols, 1, team);
         for (Outer<T>& outer : form.outers) {
             const int64_t size = outer.cols * padded<T>(outer.rows);
             if (!outer.shared) clear(outer.sum + team.from(size), team.to(size) - team.from(size));

@@ -1,5 +1,6 @@
 // The kernels of one instruction set: compiled once for each, with AUTAPSE_VECTOR_BYTES and AUTAPSE_ENGINE set.
 // Everything is in an unnamed namespace, so that no function of one instruction set can stand in for another's.
+#include "coupled.h"
 #include "driver.h"
 #include "forms/chain.h"
 #include "forms/gru.h"
@@ -7,6 +8,7 @@
 #include "forms/lstm.h"
 #include "forms/shared_gate.h"
 #include "forms/ugrnn.h"
+#include "tridiagonal.h"
 
 namespace {
 
@@ -85,7 +87,48 @@ int backward(const autapse_problem* p) {
     return with_scan_of(p, 1, [](auto&, auto& scan) { return scan.backward(); });
 }
 
+template <class Result, class F> Result with_coupled(const autapse_coupled* p, F&& use) {
+    static thread_local Scratch scratch;
+    scratch.begin();
+    if (p->wide) {
+        Coupled<double> rule(*p);
+        return use(rule, scratch);
+    }
+    Coupled<float> rule(*p);
+    return use(rule, scratch);
+}
+
+int64_t coupled_bytes(const autapse_coupled* p) {
+    return with_coupled<int64_t>(p, [&](auto& rule, Scratch&) { return rule.packed_size() * (p->wide ? 8 : 4); });
+}
+
+void coupled_pack(const autapse_coupled* p, void* packed) {
+    autapse_coupled placed = *p;
+    placed.packed = packed;
+    with_coupled<int>(&placed, [](auto& rule, Scratch&) {
+        rule.pack_matrices();
+        return 0;
+    });
+}
+
+int coupled_evaluate(const autapse_coupled* p) {
+    return with_coupled<int>(p, [](auto& rule, Scratch& scratch) { return rule.evaluate(scratch); });
+}
+
+int coupled_pull(const autapse_coupled* p) {
+    return with_coupled<int>(p, [](auto& rule, Scratch& scratch) { return rule.pull(scratch); });
+}
+
+int tridiagonal(const autapse_tridiagonal* p) {
+    if (p->wide) Tridiagonal<double>(*p).run();
+    else Tridiagonal<float>(*p).run();
+    return 0;
+}
+
 } // namespace
 
 extern const autapse_engine AUTAPSE_ENGINE;
-const autapse_engine AUTAPSE_ENGINE = {reserve, packed_bytes, pack_matrices, forward, backward};
+const autapse_engine AUTAPSE_ENGINE = {
+    reserve,       packed_bytes, pack_matrices,    forward,      backward,
+    coupled_bytes, coupled_pack, coupled_evaluate, coupled_pull, tridiagonal,
+};

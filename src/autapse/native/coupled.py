@@ -1,0 +1,104 @@
+"""The kernels of coupled networks as functions of tensors: the implicit GRU's rule, and tridiagonal systems.
+
+They serve solvers, which work without autograd; shapes are those of src/abi.h. Tensors are contiguous and on the CPU.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from autapse.native import library
+from autapse.native.ops import contiguous
+
+SLOPE_PARTS = 7  # beside two for each offset
+
+
+class CoupledKernel:
+    """The rule with its matrices packed, once for a solve and its adjoint."""
+
+    def __init__(self, switches: Tensor, gates: Tensor, candidate: Tensor) -> None:  # [J, H, H], [2H, H], [H, H]
+        matrices = contiguous([m.detach() for m in (switches, gates, candidate)])
+        self.offsets, self.hidden = switches.shape[0], switches.shape[1]
+        self.problem = library.Coupled(wide=switches.dtype == torch.float64, hidden=self.hidden, offsets=self.offsets)
+        self.problem.switches, self.problem.gates, self.problem.candidate = (m.data_ptr() for m in matrices)
+        self.problem.threads = torch.get_num_threads()
+        native = library.load().library
+        size = native.autapse_coupled_bytes(ctypes.byref(self.problem))
+        self._memory = torch.empty(size + 64, dtype=torch.uint8)
+        place = (self._memory.data_ptr() + 63) // 64 * 64
+        native.autapse_coupled_pack(ctypes.byref(self.problem), place)
+        self.problem.packed = place
+
+    def evaluate(
+        self,
+        u: Tensor,  # [., (J + 3)·H]
+        drive_rows: Tensor | None,  # [M], rows of u; None where they are its first M
+        table: Tensor,  # [R, H], the states that neighbours are among
+        edges: Tensor,  # [E, H], those past the ends
+        index: Sequence[Tensor],  # [M] per offset, into [table, edges]
+        h: Tensor,  # [M, H], written
+        bands: Tensor | None,  # [J, M, H], written; rows may be part of a longer tensor's
+        slope: Tensor | None,  # [2J + 7, M, H], written
+    ) -> None:
+        problem = self._for(len(h))
+        problem.u, problem.table, problem.edges, problem.h = (t.data_ptr() for t in (u, table, edges, h))
+        problem.drive_rows = None if drive_rows is None else drive_rows.data_ptr()
+        problem.table_rows = len(table)
+        for n, rows in enumerate(index):
+            problem.index[n] = rows.data_ptr()
+        problem.bands = None if bands is None else bands.data_ptr()
+        problem.band_stride = 0 if bands is None else bands.stride(0)
+        problem.slope = None if slope is None else slope.data_ptr()
+        library.run("coupled_evaluate", problem)
+
+    def pull(self, slope: Tensor, v: Tensor, arguments: Tensor | None = None) -> Tensor:  # [J, M, H]
+        """v·dh/dh_j for each neighbour; `arguments` [M, (J + 3)·H] gets the same for the arguments."""
+        v = v.contiguous()
+        near = v.new_empty(self.offsets, *v.shape)
+        problem = self._for(len(v))
+        problem.slope, problem.v, problem.near = slope.data_ptr(), v.data_ptr(), near.data_ptr()
+        problem.arguments = None if arguments is None else arguments.data_ptr()
+        library.run("coupled_pull", problem)
+        return near
+
+    def _for(self, rows: int) -> library.Coupled:
+        self.problem.rows, self.problem.threads = rows, torch.get_num_threads()
+        self.problem.bands = self.problem.slope = self.problem.arguments = None
+        return self.problem
+
+
+class TridiagonalKernel:
+    """y_t − lower_t∘y_{t−1} − upper_t∘y_{t+1} = r_t, or its transpose, along ragged sequences."""
+
+    def __init__(
+        self,
+        lower: Tensor,  # [N, S]
+        upper: Tensor,  # [N, S]
+        first: Tensor,  # [T] int64, the first row of each step
+        sizes: Tensor,  # [T] int64, the rows of each step
+        transposed: bool = False,
+    ) -> None:
+        self.kept = (lower, upper, first, sizes, torch.empty_like(lower), torch.empty_like(lower))
+        self.problem = library.Tridiagonal(
+            wide=lower.dtype == torch.float64,
+            transposed=transposed,
+            steps=len(first),
+            channels=lower.shape[1],
+        )
+        names = ("lower", "upper", "first", "sizes", "inverse", "ahead")
+        for name, tensor in zip(names, self.kept, strict=True):
+            setattr(self.problem, name, tensor.data_ptr())
+
+    def __call__(self, right: Tensor) -> Tensor:  # [R, S], R ≤ N, zero beyond -> [N, S]
+        """Eliminated at the first call."""
+        right = right.contiguous()
+        y = torch.empty_like(self.kept[0])
+        self.problem.threads = torch.get_num_threads()
+        self.problem.right, self.problem.right_rows, self.problem.y = right.data_ptr(), len(right), y.data_ptr()
+        library.run("tridiagonal_solve", self.problem)
+        self.problem.factored = True
+        return y

@@ -1,0 +1,250 @@
+// The implicit GRU's rule on many positions at once, and its transposed derivative:
+//
+//   a_j = u_j + U_j h_j, s_j = sigmoid(a_j) / sum of all, m = sum of s_j h_j over the neighbours j,
+//   z, r = sigmoid(u + U m), n = tanh(u_h + U_h (r m)), h = m + z (n - m).
+//
+// Positions do not meet here: threads take rows of their own, in blocks that stay in the second cache together with what
+// is computed on the way. A row's result does not depend on the rows beside it.
+#pragma once
+
+#include <cstring>
+
+#include "abi.h"
+#include "memory.h"
+#include "product.h"
+#include "team.h"
+
+namespace {
+
+constexpr int64_t coupled_block = 48; // rows of a block: a multiple of every tile's height
+constexpr int64_t most_offsets = 8;
+
+// What pull needs of each row; [part][M][H]. Those of the offsets come first: s_j, then dm/da_j.
+enum Slope { slope_z, slope_by_z, slope_r, slope_by_r, slope_by_new, slope_mixed, slope_reset, slope_parts };
+
+template <class T> INLINE Vec<T> exp_of(Vec<T> x) {
+    const T limit = sizeof(T) == 4 ? T(87) : T(707);
+    auto [scale, p] = exponential(clamp<T>(x, -limit, limit));
+    return scale * p + scale;
+}
+
+template <class T> class Coupled {
+public:
+    explicit Coupled(const autapse_coupled& problem) : p(problem), H(p.hidden), J(p.offsets), W(padded<T>(H)) {
+        place(static_cast<T*>(const_cast<void*>(p.packed)));
+    }
+
+    int64_t packed_size() const { return size; }
+
+    void pack_matrices() {
+        const T *switches = in(p.switches), *rest = in(p.gates), *last = in(p.candidate);
+        in_parallel(worthwhile(H), [&](Team team) {
+            for (int64_t j = 0; j < J; j++) {
+                share(forward[j], switches + j * H * H, 1, H, team);
+                share(back[j], switches + j * H * H, H, 1, team);
+            }
+            share(gates, rest, 1, H, team);
+            share(back_gates, rest, H, 1, team);
+            share(candidate, last, 1, H, team);
+            share(back_candidate, last, H, 1, team);
+        });
+    }
+
+    int evaluate(Scratch& scratch) {
+        const int64_t threads = worthwhile(p.rows), each_thread = coupled_block * W * (2 * J + 6);
+        T* memory = scratch.take<T>(threads * each_thread);
+        if (scratch.failed) return 1;
+        in_parallel(threads, [&](Team team) {
+            each_block(team, [&](int64_t row, int64_t count) {
+                evaluate_block(row, count, memory + team.index * each_thread);
+            });
+        });
+        return 0;
+    }
+
+    int pull(Scratch& scratch) {
+        const int64_t threads = worthwhile(p.rows), each_thread = coupled_block * W * 6;
+        T* memory = scratch.take<T>(threads * each_thread);
+        if (scratch.failed) return 1;
+        in_parallel(threads, [&](Team team) {
+            each_block(team, [&](int64_t row, int64_t count) { pull_block(row, count, memory + team.index * each_thread); });
+        });
+        return 0;
+    }
+
+private:
+    static const T* in(const void* pointer) { return static_cast<const T*>(pointer); }
+    static T* out(void* pointer) { return static_cast<T*>(pointer); }
+
+    int64_t worthwhile(int64_t rows) const { return rows * H * H * (J + 3) < least_parallel ? 1 : larger(p.threads, 1); }
+
+    void place(T* memory) {
+        const T* begin = memory;
+        auto next = [&](int64_t depth, int64_t width) {
+            Packed<T> made{memory, depth, width};
+            memory += made.size();
+            return made;
+        };
+        for (int64_t j = 0; j < J; j++) {
+            forward[j] = next(H, H);
+            back[j] = next(H, H);
+        }
+        gates = next(H, 2 * H);
+        back_gates = next(2 * H, H);
+        candidate = next(H, H);
+        back_candidate = next(H, H);
+        size = memory - begin;
+    }
+
+    template <class F> void each_block(Team team, F&& work) {
+        for (int64_t row = team.from(p.rows), end = team.to(p.rows); row < end; row += coupled_block)
+            work(row, smaller(coupled_block, end - row));
+    }
+
+    const T* drive(int64_t row) const { return in(p.u) + (p.drive_rows ? p.drive_rows[row] : row) * (J + 3) * H; }
+    T* slope(int64_t part, int64_t row) const { return out(p.slope) + (part * p.rows + row) * H; }
+    T* slope_of(Slope part, int64_t row) const { return slope(2 * J + part, row); }
+
+    // The neighbours as rows side by side, which the product wants.
+    void gather(int64_t j, int64_t row, int64_t count, T* to) const {
+        for (int64_t i = 0; i < count; i++) {
+            const int64_t at = p.index[j][row + i];
+            const T* from = at < p.table_rows ? in(p.table) + at * H : in(p.edges) + (at - p.table_rows) * H;
+            std::memcpy(to + i * W, from, H * sizeof(T));
+        }
+    }
+
+    void evaluate_block(int64_t row, int64_t count, T* work) {
+        const int64_t area = coupled_block * W;
+        T *near = work, *args = near + J * area, *mixed = args + J * area, *both = mixed + area, *reset = both + 2 * area;
+        T *last = reset + area;
+        for (int64_t j = 0; j < J; j++) {
+            gather(j, row, count, near + j * area);
+            multiply(count, near + j * area, W, forward[j], args + j * area, W);
+        }
+        for (int64_t i = 0; i < count; i++) mix(row + i, near + i * W, args + i * W, area, mixed + i * W);
+        const int64_t wide = padded<T>(2 * H);
+        multiply(count, mixed, W, gates, both, wide);
+        for (int64_t i = 0; i < count; i++) open(row + i, mixed + i * W, both + i * wide, reset + i * W);
+        multiply(count, reset, W, candidate, last, W);
+        for (int64_t i = 0; i < count; i++)
+            finish(row + i, mixed + i * W, both + i * wide, args + i * W, area, last + i * W);
+    }
+
+    // s_j takes the place of a_j.
+    void mix(int64_t row, const T* near, T* args, int64_t area, T* mixed) const {
+        const T* u = drive(row);
+        each<T>(H, [&](auto lane, int64_t c) {
+            Vec<T> a[most_offsets], weight[most_offsets], top = splat(T(-1e30)), total{}, m{};
+            for (int64_t j = 0; j < J; j++) {
+                a[j] = lane.load(u + j * H + c) + lane.load(args + j * area + c);
+                top = a[j] > top ? a[j] : top;
+            }
+            // Scaled by the largest where all are small: their quotients are fine when they themselves underflow.
+            top = top > T(0) ? Vec<T>{} : top;
+            const Vec<T> scale = exp_of<T>(top);
+            for (int64_t j = 0; j < J; j++) total += weight[j] = T(1) / (exp_of<T>(top - a[j]) + scale);
+            for (int64_t j = 0; j < J; j++) {
+                weight[j] = weight[j] / total;
+                m += weight[j] * lane.load(near + j * area + c);
+                lane.store(args + j * area + c, weight[j]);
+            }
+            lane.store(mixed + c, m);
+            if (!p.slope) return;
+            lane.store(slope_of(slope_mixed, row) + c, m);
+            for (int64_t j = 0; j < J; j++) {
+                lane.store(slope(j, row) + c, weight[j]);
+                lane.store(slope(J + j, row) + c, weight[j] * (lane.load(near + j * area + c) - m) * sigmoid<T>(-a[j]));
+            }
+        });
+    }
+
+    // z takes the place of its argument.
+    void open(int64_t row, const T* mixed, T* both, T* reset) const {
+        const T* u = drive(row) + J * H;
+        each<T>(H, [&](auto lane, int64_t c) {
+            const Vec<T> m = lane.load(mixed + c);
+            const Vec<T> z = sigmoid<T>(lane.load(u + c) + lane.load(both + c));
+            const Vec<T> r = sigmoid<T>(lane.load(u + H + c) + lane.load(both + H + c));
+            lane.store(reset + c, r * m);
+            if (p.slope) {
+                lane.store(slope_of(slope_z, row) + c, z);
+                lane.store(slope_of(slope_r, row) + c, r);
+                lane.store(slope_of(slope_by_r, row) + c, r * (T(1) - r) * m);
+                lane.store(slope_of(slope_reset, row) + c, r * m);
+            }
+            lane.store(both + c, z);
+        });
+    }
+
+    void finish(int64_t row, const T* mixed, const T* both, const T* s, int64_t area, const T* last) const {
+        const T* u = drive(row) + (J + 2) * H;
+        T* h = out(p.h) + row * H;
+        each<T>(H, [&](auto lane, int64_t c) {
+            const Vec<T> n = tanh<T>(lane.load(u + c) + lane.load(last + c));
+            const Vec<T> m = lane.load(mixed + c), z = lane.load(both + c);
+            lane.store(h + c, m + z * (n - m));
+            if (p.bands)
+                for (int64_t j = 0; j < J; j++)
+                    lane.store(out(p.bands) + j * p.band_stride + row * H + c, (T(1) - z) * lane.load(s + j * area + c));
+            if (p.slope) {
+                lane.store(slope_of(slope_by_z, row) + c, z * (T(1) - z) * (n - m));
+                lane.store(slope_of(slope_by_new, row) + c, z * (T(1) - n * n));
+            }
+        });
+    }
+
+    void pull_block(int64_t row, int64_t count, T* work) {
+        const int64_t area = coupled_block * W, wide = padded<T>(2 * H);
+        T *first = work, *product = first + area, *both = product + area, *mixed = both + 2 * area, *sent = mixed + area;
+        for (int64_t i = 0; i < count; i++) {
+            const T* v = in(p.v) + (row + i) * H;
+            each<T>(H, [&](auto lane, int64_t c) {
+                lane.store(first + i * W + c, lane.load(v + c) * lane.load(slope_of(slope_by_new, row + i) + c));
+            });
+            keep(row + i, J + 2, first + i * W, H);
+        }
+        multiply(count, first, W, back_candidate, product, W);
+        for (int64_t i = 0; i < count; i++) pull_gates(row + i, product + i * W, both + i * wide, mixed + i * W);
+        multiply(count, both, wide, back_gates, mixed, W, Start::add);
+        for (int64_t j = 0; j < J; j++) {
+            for (int64_t i = 0; i < count; i++) {
+                const T *s = slope(j, row + i), *by = slope(J + j, row + i);
+                each<T>(H, [&](auto lane, int64_t c) {
+                    const Vec<T> m = lane.load(mixed + i * W + c);
+                    lane.store(first + i * W + c, m * lane.load(by + c));
+                    lane.store(sent + i * W + c, m * lane.load(s + c));
+                });
+                keep(row + i, j, first + i * W, H);
+            }
+            multiply(count, first, W, back[j], sent, W, Start::add);
+            T* near = out(p.near) + (j * p.rows + row) * H;
+            for (int64_t i = 0; i < count; i++) std::memcpy(near + i * H, sent + i * W, H * sizeof(T));
+        }
+    }
+
+    void pull_gates(int64_t row, const T* product, T* both, T* mixed) const {
+        const T* v = in(p.v) + row * H;
+        each<T>(H, [&](auto lane, int64_t c) {
+            const Vec<T> d = lane.load(v + c), reset = lane.load(product + c);
+            lane.store(both + c, d * lane.load(slope_of(slope_by_z, row) + c));
+            lane.store(both + H + c, reset * lane.load(slope_of(slope_by_r, row) + c));
+            const Vec<T> z = lane.load(slope_of(slope_z, row) + c), r = lane.load(slope_of(slope_r, row) + c);
+            lane.store(mixed + c, (T(1) - z) * d + r * reset);
+        });
+        keep(row, J, both, 2 * H);
+    }
+
+    // The gradient of an argument, where it is wanted.
+    void keep(int64_t row, int64_t part, const T* from, int64_t columns) const {
+        if (p.arguments)
+            std::memcpy(out(p.arguments) + (row * (J + 3) + part) * H, from, columns * sizeof(T));
+    }
+
+    const autapse_coupled& p;
+    const int64_t H, J, W;
+    Packed<T> forward[most_offsets], back[most_offsets], gates, back_gates, candidate, back_candidate;
+    int64_t size = 0;
+};
+
+} // namespace

@@ -1,0 +1,134 @@
+"""The coupled system of an implicit GRU by the native kernels; equal to `Coupled` to rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from autapse.forms.coupled import Neighbours, Rule, Slope
+from autapse.forms.coupled_gru import CoupledGRU, GRUSlope
+from autapse.native.coupled import SLOPE_PARTS, CoupledKernel
+from autapse.native.library import MOST_OFFSETS
+from autapse.solve import Point
+from autapse.unfold.banded import eliminated
+from autapse.unfold.coupled import Coupled, CoupledSlope
+from autapse.unfold.fused import kernels_serve
+from autapse.unfold.lattice import Lattice
+
+
+def can_fuse_rule(rule: Rule, u: Tensor, edges: Tensor) -> bool:
+    """Whether the kernels can run a rule on this input; where they cannot, the reference can."""
+    if type(rule) is not CoupledGRU or len(rule.offsets) > MOST_OFFSETS or not kernels_serve(u):
+        return False
+    return all(t.dtype == u.dtype and t.device == u.device for t in (edges, *rule.operands))
+
+
+class FusedCoupled(Coupled):
+    """`Coupled` for a CoupledGRU: one call per colour evaluates products and gates, block by block."""
+
+    rule: CoupledGRU
+
+    def __init__(
+        self,
+        rule: CoupledGRU,
+        u: Tensor,
+        lattice: Lattice,
+        edges: Tensor,
+        kernel: CoupledKernel | None = None,
+        rows: Tensor | None = None,  # [N], the rows of u that the lattice's are; None for the same
+    ) -> None:
+        super().__init__(rule, u, lattice, edges)
+        self.kernel = kernel or CoupledKernel(*rule.operands)
+        self._drive, self._edges, self._rows = u.detach().contiguous(), edges.detach().contiguous(), rows
+
+    def _part(self, lattice: Lattice, rows: Tensor, edges: Tensor) -> FusedCoupled:
+        # The drive is large and stays where it is; rows of rows say where.
+        own = rows if self._rows is None else self._rows.index_select(0, rows)
+        return FusedCoupled(self.rule, self._drive, lattice, edges, self.kernel, own)
+
+    def drive(self, rows: slice) -> Tensor:
+        return super().drive(rows) if self._rows is None else self._drive.index_select(0, self._rows[rows])
+
+    def _fused(
+        self, colour: int, other: Tensor, h: Tensor, bands: Tensor | None = None, slope: Tensor | None = None
+    ) -> None:
+        rows = self.lattice.colours[colour]
+        index = self.lattice.neighbours[colour]
+        u = self._drive[rows] if self._rows is None else self._drive
+        chosen = None if self._rows is None else self._rows[rows]
+        near = [index[offset] for offset in self.rule.offsets]
+        self.kernel.evaluate(u, chosen, other.contiguous(), self._edges, near, h, bands, slope)
+
+    def _evaluate(self, z: Tensor, colour: int) -> Tensor:
+        if torch.is_grad_enabled():  # autograd follows the reference
+            return super()._evaluate(z, colour)
+        rows = self.lattice.colours[colour]
+        h = z.new_empty(rows.stop - rows.start, z.shape[1])
+        self._fused(colour, z[self.lattice.other(colour)], h)
+        return h
+
+    def relax(self, free: Tensor) -> Point:
+        lattice, (offsets, size) = self.lattice, (self.rule.offsets, free.shape[1])
+        z, value = free.new_empty(lattice.total, size), torch.empty_like(free)
+        bands = free.new_empty(len(offsets), lattice.total, size)
+        z[: lattice.free] = free
+        other = z[: lattice.free]
+        if lattice.two_colours:
+            self._fused(1, other, z[lattice.free :], bands[:, lattice.free :])
+            other = z[lattice.free :]
+        self._fused(0, other, value, bands[:, : lattice.free])
+
+        def correct(residual: Tensor) -> Tensor:
+            return eliminated(lattice, dict(zip(offsets, bands, strict=True)))(residual)[: lattice.free]
+
+        return Point(z, value - free, correct)
+
+    def linearize(self, z: Tensor) -> tuple[Tensor, CoupledSlope]:
+        values, slopes = torch.empty_like(z), list[Slope]()
+        for colour, rows in enumerate(self.lattice.colours):
+            other = z[self.lattice.other(colour)]
+            parts = z.new_empty(2 * len(self.rule.offsets) + SLOPE_PARTS, rows.stop - rows.start, z.shape[1])
+            self._fused(colour, other, values[rows], slope=parts)
+            slopes.append(FusedSlope(self.rule, self.kernel, parts, lambda o=other, c=colour: self.near(o, c)))  # type: ignore[misc]
+        return values, CoupledSlope(self, slopes)
+
+
+@dataclass(frozen=True, eq=False)
+class FusedSlope(Slope):
+    """`GRUSlope` with its transposed products by the native kernels."""
+
+    rule: CoupledGRU
+    kernel: CoupledKernel
+    parts: Tensor  # [2J + 7, M, H]
+    neighbours: Callable[[], Neighbours]
+
+    def reference(self) -> GRUSlope:
+        count = len(self.rule.offsets)
+        s, competition = self.parts[:count].unbind(0), self.parts[count : 2 * count].unbind(0)
+        z, by_z, r, by_r, by_new, mixed, reset = self.parts[2 * count :].unbind(0)
+        return GRUSlope(self.rule, self.neighbours(), s, competition, mixed, reset, z, by_z, r, by_r, by_new)
+
+    def jvp(self, tangents: Neighbours) -> Tensor:
+        return self.reference().jvp(tangents)
+
+    def bands(self) -> Neighbours:
+        return self.reference().bands()
+
+    def blocks(self) -> Neighbours:
+        return self.reference().blocks()
+
+    def vjp(self, v: Tensor) -> Neighbours:
+        return self.kernel.pull(self.parts, v).unbind(0)
+
+    def gradients(self, v: Tensor) -> tuple[Tensor, Neighbours, tuple[Tensor | None, ...]]:
+        count, size = len(self.rule.offsets), v.shape[1]
+        arguments = v.new_empty(len(v), (count + 3) * size)
+        near = self.kernel.pull(self.parts, v, arguments).unbind(0)
+        *switches, _, _, new = arguments.split(size, 1)
+        mixed, reset = self.parts[-2:]
+        matrices = [a.t() @ h for a, h in zip(switches, self.neighbours(), strict=True)]
+        gates = arguments[:, count * size : (count + 2) * size].t() @ mixed
+        return arguments, near, (torch.stack(matrices), gates, new.t() @ reset)
