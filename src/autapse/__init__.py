@@ -76,7 +76,8 @@ __getattr__ = lazy(
         "autapse": "cells gradient models native solve tasks training unfold",
         "autapse.cells": "Cell",
         "autapse.layers": "ERNN GRU IRNN LSTM RIN RNN UGRNN Antisymmetric Equilibrium EquilibriumLinear "
-        "EquilibriumTanh FastGRNN FastRNN Implicit ImplicitGRU ImplicitLSTM ImplicitMidpoint LeakyRNN OrthogonalRNN Recurrent SpectralRNN from_torch",
+        "EquilibriumTanh FastGRNN FastRNN Implicit ImplicitGRU ImplicitLSTM ImplicitMidpoint LeakyRNN "
+        "OrthogonalRNN Recurrent SpectralRNN from_torch",
         "autapse.training.checkpoint": "load",
     },
 )

@@ -8,7 +8,18 @@ import pytest
 import torch
 
 import autapse
-from networks import BASIC, SOLVED_VARIANTS, VARIANTS, D, H, Network, every_form_variant, every_layer, every_variant, raw
+from networks import (
+    BASIC,
+    SOLVED_VARIANTS,
+    VARIANTS,
+    D,
+    H,
+    Network,
+    every_form_variant,
+    every_layer,
+    every_variant,
+    raw,
+)
 from tolerance import close
 
 B = 3

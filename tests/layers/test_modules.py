@@ -14,7 +14,7 @@ import torch
 from torch.nn.utils import parametrize
 
 import autapse
-from networks import VARIANTS, D, H, Network, every_layer, every_variant, flat
+from networks import SOLVED, VARIANTS, D, H, Network, every_layer, every_variant, flat
 from tolerance import close
 
 T, B = 4, 3
@@ -270,6 +270,8 @@ COMMON += ["checkpoint_every", "unfold"]
         ("OrthogonalRNN", {"parametrization": "exp", "capacity": None, "nonlinearity": "modrelu"}),
         ("SpectralRNN", {"radius": 0.01, "reflections": None, "nonlinearity": "tanh"}),
         ("LeakyRNN", {"tau": 10.0, "learn_tau": False, "nonlinearity": "tanh"}),
+        ("EquilibriumTanh", {"floor": 1e-3, "solver": None, "rtol": None}),
+        ("EquilibriumLinear", {"alignment": "exact", "solver": None, "rtol": None}),
     ],
 )
 def test_signature_and_help_show_the_contract(name: str, options: dict[str, Any]) -> None:
@@ -295,7 +297,9 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         _ = autapse.Nonsense
 
 
-@pytest.mark.parametrize("network", [n for n in VARIANTS if n.name != "LSTM" or "peepholes" in n.options], ids=str)
+@pytest.mark.parametrize(
+    "network", [n for n in [*VARIANTS, *SOLVED] if n.name != "LSTM" or "peepholes" in n.options], ids=str
+)
 def test_autocast(network: Network) -> None:
     """Mixed precision: float32 weights and input, products in bfloat16, and gradients in float32.
 

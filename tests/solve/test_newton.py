@@ -25,6 +25,8 @@ from autapse.solve import (
     Sweeps,
     Tridiagonal,
 )
+from autapse.solve.base import Progress
+from autapse.solve.newton import _Forcing
 from tolerance import close
 
 LINEAR = [GMRES(), BiCGStab(), BlockTridiagonal()]
@@ -143,6 +145,19 @@ def test_forcing_is_eisenstat_and_walkers() -> None:
         eta = min(max(eta, 0.5e-12 * sizes[n] / norms[n]), 0.5)
         assert float(spy.asked[n]) == pytest.approx(eta, rel=1e-6)
     assert len(spy.asked) >= 4
+
+
+def test_a_lucky_step_does_not_ask_for_a_tight_solve_at_once() -> None:
+    system = Equations(torch.cos, start=torch.zeros(2, 1, dtype=torch.float64))
+    forcing = _Forcing(Progress(system, system.start, rtol=1e-6, atol=0.0))
+    numbers = lambda *values: torch.tensor(values, dtype=torch.float64)
+    close(forcing.next(numbers(1.0, 1.0), numbers(1.0, 1.0)), numbers(0.3, 0.3))
+    close(forcing.next(numbers(0.9, 0.5), numbers(1.0, 1.0)), numbers(0.5, 0.225))  # 0.729, but no more than 0.5
+    # 0.9·0.5² = 0.225 is above 0.1 and holds; 0.9·0.225² is not
+    close(
+        forcing.next(numbers(0.009, 0.005), numbers(1.0, 1.0)), numbers(0.225, 1e-4)
+    )  # 0.9·0.01² is less than the tolerance asks
+    close(forcing.next(numbers(9e-9, 5e-6), numbers(1.0, 1.0)), numbers(0.5, 0.1))  # half of 1e-6 of ‖z‖ at least
 
 
 def test_the_last_solve_is_no_tighter_than_the_tolerance_asks() -> None:

@@ -29,7 +29,9 @@ def expanding(h: Tensor, previous: Tensor, x: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("solver", [None, "inexact_newton"])
 def test_every_step_solves_the_equation(solver: str | None) -> None:
-    layer = autapse.Equilibrium(EquilibriumTanh, D, H, num_layers=2, bidirectional=True, dtype=torch.float64, solver=solver)
+    layer = autapse.Equilibrium(
+        EquilibriumTanh, D, H, num_layers=2, bidirectional=True, dtype=torch.float64, solver=solver
+    )
     x = torch.randn(T, 2, D, dtype=torch.float64)
     output, _, states = layer(x, return_states=True)
     V, W, b = (layer.cells["l0_reverse"].get_parameter(n) for n in ("weight_hh", "weight_ih", "bias_h"))
@@ -171,26 +173,35 @@ def test_an_instance_is_a_layer_of_its_own_sizes() -> None:
 
 
 def test_the_command_line_trains_one(tmp_path: Any) -> None:
+    from autapse.training import train
     from small import small_config
 
-    from autapse.training import train
-
-    summary = train(small_config(cell="equilibriumtanh:floor=0.01"), tmp_path / "run", announce=lambda line: None)
+    summary = train(small_config(cell="equilibriumtanh:floor=0.01"), tmp_path / "run")
     assert summary["steps"] == 30
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: autapse.Equilibrium(autapse.cells.GRU, D, H), "rule must be an EquilibriumRule, its class, or a function"),
+        (
+            lambda: autapse.Equilibrium(autapse.cells.GRU, D, H),
+            "rule must be an EquilibriumRule, its class, or a function",
+        ),
         (lambda: autapse.Equilibrium(autapse.cells.GRU(D, H)), "Other cells are for Recurrent."),
         (lambda: autapse.Equilibrium(3, D, H), "rule must be an EquilibriumRule"),
         (lambda: autapse.Equilibrium(expanding), "input_size must be given with such a rule; got None."),
         (lambda: autapse.Equilibrium(EquilibriumTanh, D), "hidden_size must be given with such a rule; got None."),
         (lambda: autapse.Equilibrium(expanding, D, D, num_layers=2), "must be one layer of one direction"),
         (lambda: autapse.Equilibrium(expanding, D, D, bidirectional=True), "Pass a subclass of autapse.cells.Equil"),
-        (lambda: autapse.Equilibrium(EquilibriumTanh(D, H), 7), "input_size must be left out, or be the rule's own 3; got 7"),
-        (lambda: autapse.Equilibrium(EquilibriumTanh(D, H), floor=1.0), "options must be left out with a rule that is made"),
+        (
+            lambda: autapse.Equilibrium(EquilibriumTanh(D, H), 7),
+            "input_size must be left out, or be the rule's own 3; got 7",
+        ),
+        (
+            lambda: autapse.Equilibrium(EquilibriumTanh(D, H), floor=1.0),
+            "options must be left out with a rule that is made",
+        ),
+        (lambda: autapse.EquilibriumTanh(D, H, unfold=autapse.unfold.Parallel()), "unfold must be None: each step is"),
         (lambda: autapse.Equilibrium(EquilibriumTanh, D, H, flor=1.0), "Did you mean 'floor'?"),
         (lambda: autapse.Equilibrium(EquilibriumRule, D, H)(torch.zeros(1, 1, D)), "must define phi"),
     ],

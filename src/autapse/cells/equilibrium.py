@@ -1,4 +1,4 @@
-"""EquilibriumRule: a step whose state has settled, h' = φ(h', h, x), solved to tolerance and differentiated implicitly."""
+"""EquilibriumRule: a step whose state has settled, h' = φ(h', h, x), solved and differentiated implicitly."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class EquilibriumRule(Cell):
 
     def feedback(self, h: Tensor, previous: Tensor, u: Tensor, weights: Any) -> Tensor:
         """∂φ/∂h, [B, H, H], or [B, H] where no unit feeds another; by automatic differentiation unless written."""
-        _, pull = torch.func.vjp(lambda at: self.phi(at, previous, u, weights), h)
+        pull = torch.func.vjp(lambda at: self.phi(at, previous, u, weights), h)[1]
         each = torch.eye(h.shape[1], dtype=h.dtype, device=h.device)[:, None].expand(-1, len(h), -1)
         (rows,) = torch.func.vmap(pull)(each)
         return rows.transpose(0, 1)
@@ -152,7 +152,9 @@ class EquilibriumRule(Cell):
         name = f"phi of {type(self).__name__}"
         if not isinstance(y, Tensor) or y.shape != previous.shape:
             got = tuple(y.shape) if isinstance(y, Tensor) else type(y).__name__
-            checks.fail(name, f"return a tensor of the shape of h, {tuple(previous.shape)}", got, kind=checks.ShapeError)
+            checks.fail(
+                name, f"return a tensor of the shape of h, {tuple(previous.shape)}", got, kind=checks.ShapeError
+            )
         if y.requires_grad:
             remedy = "Return the parameters from prepare(); phi gets them as weights."
             checks.fail(name, "depend on its arguments only, or their gradients would be lost", "a graph", remedy)
@@ -271,7 +273,7 @@ class _Settled(torch.autograd.Function):
         with without_autocast(h.device.type):
             weights = pytree.tree_unflatten(operands[2:], ctx.tree)
             feedback = Feedback(ctx.rule.feedback(h, operands[0], operands[1], weights), ctx.rule.floor)
-            _, pull = torch.func.vjp(phi, *(operands[n] for n in wanted))
+            pull = torch.func.vjp(phi, *(operands[n] for n in wanted))[1]
             found = dict(zip(wanted, pull(feedback.resolve(gradient, transposed=True)), strict=True))
         return (None, None, None, *(found.get(n) for n in range(len(operands))))
 
@@ -305,5 +307,8 @@ def _checked_solver(solver: Any) -> Solver | None:
         return solver
     if not isinstance(solver, str):
         checks.fail("solver", "be one of autapse.solve, or its name", solver, kind=checks.KindError)
-    known: dict[str, Solver] = {"newton": solve.Newton(linear=Direct(), line_search=True), "inexact_newton": solve.InexactNewton()}
+    known: dict[str, Solver] = {
+        "newton": solve.Newton(linear=Direct(), line_search=True),
+        "inexact_newton": solve.InexactNewton(),
+    }
     return known[checks.one_of("solver", solver, known)]

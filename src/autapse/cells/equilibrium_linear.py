@@ -77,6 +77,10 @@ class EquilibriumLinear(EquilibriumRule):
         residual, size = (self.phi(h, previous, u, weights) - h).norm(dim=1).double(), h.norm(dim=1).double()
         one = torch.ones(len(h), dtype=torch.long)
         # What the caller asked for is there, with first_order too: only numbers that are none count as failed.
-        good = h.isfinite().all(1) if self.alignment == "first_order" else residual <= self.tolerance(h) * (size + u.norm(dim=1))
+        good = (
+            h.isfinite().all(1)
+            if self.alignment == "first_order"
+            else residual <= self.tolerance(h) * (size + u.norm(dim=1))
+        )
         found = torch.where(residual == 0, 0.0, residual / size).nan_to_num(nan=torch.inf)
         return SolveReport(good.cpu(), found.cpu(), one, one.double(), (self.alignment,) * len(h))

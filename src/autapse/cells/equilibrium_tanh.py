@@ -22,9 +22,9 @@ class EquilibriumTanh(EquilibriumRule):
 
     ERNN paper, equation 2: h' = Φ(α) with α = V·h + W·x + b, unit by unit, where Φ⁻¹(h) = atanh h − h. It is solved in
     s = |h' + α|, where s − tanh s = |α| is increasing and convex, so that Newton's method from above cannot fail. At
-    h' = 0, that is α = 0, the derivative (1 − h'²)/h'² of Φ is infinite: `floor` is the least h'² = 1 − φ′ that gradients
-    (and other solvers) divide by, and the report flags sequences where it acts. V and W start uniform in ±1/√n, b = 0
-    (the paper does not state it). For `solver` and `rtol` see `EquilibriumRule`.
+    h' = 0, that is α = 0, the derivative (1 − h'²)/h'² of Φ is infinite: `floor` is the least h'² = 1 − φ′ that
+    gradients (and other solvers) divide by, and the report flags sequences where it acts. V and W start uniform in
+    ±1/√n, b = 0 (the paper does not state it). For `solver` and `rtol` see `EquilibriumRule`.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ def _above(size: Tensor) -> Tensor:
 
 
 def _difference(s: Tensor) -> Tensor:
-    """s − tanh s without cancellation: Σ 2k/(2k+1)!·s²ᵏ⁺¹ / cosh s for small s, all terms positive."""
+    """S − tanh s without cancellation: Σ 2k/(2k+1)!·s²ᵏ⁺¹ / cosh s for small s, all terms positive."""
     square = torch.clamp(s, max=1.0).square()
     total = torch.zeros_like(s)
     for coefficient in SERIES:

@@ -19,11 +19,12 @@ from autapse.forms import ACTIVATIONS
 class ImplicitMidpoint(EquilibriumRule):
     """h' = h + ε·tanh((W − Wᵀ − γI)·(h' + h)/2 + V·x + b)
 
-    The AntisymmetricRNN's differential equation, stepped by the implicit midpoint rule where the paper has forward Euler.
-    The rule keeps what is quadratic: with γ = 0 and `nonlinearity="identity"`, without input or bias, ‖h'‖ = ‖h‖ for
-    every ε, where Euler's step grows. `step` is ε, `diffusion` γ; W is strictly upper triangular, or with
-    `structured=False` a full W stands for W − Wᵀ. V ~ N(0, 1/m), W ~ N(0, init_scale²/n) as variances, b = 0. Another
-    right side f(y, u) than act(M·y + u) is a subclass that writes `rate`. For `solver` and `rtol` see `EquilibriumRule`.
+    The AntisymmetricRNN's differential equation, stepped by the implicit midpoint rule where the paper has forward
+    Euler. The rule keeps what is quadratic: with γ = 0 and `nonlinearity="identity"`, without input or bias,
+    ‖h'‖ = ‖h‖ for every ε, where Euler's step grows. `step` is ε, `diffusion` γ; W is strictly upper triangular, or
+    with `structured=False` a full W stands for W − Wᵀ. V ~ N(0, 1/m), W ~ N(0, init_scale²/n) as variances, b = 0.
+    Another right side f(y, u) than act(M·y + u) is a subclass that writes `rate`. For `solver` and `rtol` see
+    `EquilibriumRule`.
     """
 
     renamed: ClassVar[dict[str, str]] = {"step": "step_size"}

@@ -15,12 +15,11 @@ class Cells:
 
 def main(words: list[str]) -> None:
     parse(Cells, "cells", words)
-    from autapse.cells.base import cell_options
     from autapse.layers.names import LAYERS
 
     rows = []
     for name, layer in LAYERS.items():
-        options = ", ".join(f"{option}={p.default}" for option, p in cell_options(layer.cell_type).items())
+        options = ", ".join(f"{option}={p.default}" for option, p in layer.named_options().items())
         equation = (layer.cell_type.__doc__ or "").splitlines()[0]
         rows.append((name, equation, f"options: {options}" if options else ""))
     print_listing(rows, "Use: autapse run adding --cell ernn:inner_steps=2:alignment=exact")

@@ -50,9 +50,9 @@ def contraction(
 ) -> Contraction:
     """Theorem 1 of the ERNN paper, checked: ‖I + η·f′(z⁽ᵏ⁾)‖ < 1 for all k, with f(z) = φ(z, h_{t−1}, x_t) − z.
 
-    Under it z⁽ᵏ⁺¹⁾ = z⁽ᵏ⁾ + η·f(z⁽ᵏ⁾) converges to the equilibrium, linearly, from near enough. Here that iteration runs
-    from z⁽⁰⁾ = h_{t−1} at each step, `iterations` of it, along the states that the rule's own solver finds. The norm is
-    the largest singular value, of (1 − η)·I + η·∂φ/∂h. With η = 1 it is whether φ itself contracts.
+    Under it z⁽ᵏ⁺¹⁾ = z⁽ᵏ⁾ + η·f(z⁽ᵏ⁾) converges to the equilibrium, linearly, from near enough. Here that iteration
+    runs from z⁽⁰⁾ = h_{t−1} at each step, `iterations` of it, along the states that the rule's own solver finds. The
+    norm is the largest singular value, of (1 − η)·I + η·∂φ/∂h. With η = 1 it is whether φ itself contracts.
 
     >>> rule = autapse.cells.ImplicitMidpoint(3, 8, step=0.1)
     >>> bool(contraction(rule, torch.zeros(5, 2, 3)).holds.all())

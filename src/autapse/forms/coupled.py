@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from autapse.solve.system import push
+
 Neighbours = tuple[Tensor, ...]  # one [M, S] per offset of the stencil
 
 
@@ -91,7 +93,7 @@ class AnySlope(Slope):
         return self.function(self.u, *neighbours)
 
     def jvp(self, tangents: Neighbours) -> Tensor:
-        return torch.func.jvp(self._of_neighbours, self.neighbours, tangents)[1]
+        return push(self._of_neighbours, self.neighbours, tangents)
 
     def vjp(self, v: Tensor) -> Neighbours:
         return self._pull(v)

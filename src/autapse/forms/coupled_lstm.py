@@ -71,7 +71,7 @@ class LSTMSlope(AnySlope):
     """The derivative of a CoupledLSTM, automatic but for the bands."""
 
     def __init__(self, rule: CoupledLSTM, u: Tensor, neighbours: Neighbours, bands: Neighbours) -> None:
-        super().__init__(rule.evaluate, u, neighbours, rule.operands)
+        super().__init__(lambda u, *near: rule.evaluate(u, near), u, neighbours, rule.operands)
         self._bands = bands
 
     def bands(self) -> Neighbours:

@@ -7,33 +7,51 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import PackedSequence
 
 from autapse import cells, checks
 from autapse.cells.base import Cell
 from autapse.cells.equilibrium import EquilibriumRule, FunctionRule
 from autapse.forms import State
 from autapse.layers.batch import Batch
-from autapse.layers.recurrent import Layer, Recurrent
-from autapse.solve import SolveReport
+from autapse.layers.recurrent import Hidden, Layer, Recurrent
 from autapse.unfold.equilibrium import over_steps, recorded
 
 
 class Reporting(Recurrent):
     """A layer of equilibrium rules that tells how its solves went."""
 
-    reports: list[SolveReport]
+    @torch.compiler.disable
+    def forward(
+        self,
+        x: Tensor | PackedSequence,
+        h0: Hidden = None,
+        lengths: Sequence[int] | Tensor | None = None,
+        start: int = 0,
+        return_states: bool = False,
+    ) -> tuple[Any, ...]:
+        """As `Recurrent`; `reports` then has one report per layer and direction."""
+        result = super().forward(x, h0, lengths, start, return_states)
+        self.reports = self._solved
+        return result
 
     def _run(
         self, cells: Mapping[str, Cell], batch: Batch, states: dict[str, State], start: int, keep: bool
     ) -> tuple[Tensor, dict[str, State], list[list[Tensor]]]:
-        rules: dict[str, EquilibriumRule] = {k: c for k, c in cells.items() if isinstance(c, EquilibriumRule)}
+        rules = {key: cell for key, cell in cells.items() if isinstance(cell, EquilibriumRule)}
         with recorded(rules) as steps:
             result = super()._run(cells, batch, states, start, keep)
-        order = torch.arange(batch.count) if batch.order is None else batch.unsort(torch.arange(batch.count).to(batch.rows.device))
-        self.reports = [over_steps(steps[key], batch.count).take(order) for key in rules]
-        for rule, report in zip(rules.values(), self.reports, strict=True):
+        order = batch.unsort(torch.arange(batch.count, device=batch.rows.device))
+        if batch.rows.is_meta:
+            order = torch.arange(batch.count)
+        self._solved = [over_steps(steps[key], batch.count).take(order) for key in rules]
+        for rule, report in zip(rules.values(), self._solved, strict=True):
             rule.tell(report, "sequence")
         return result
+
+    def _checked_unfold(self, unfold: Any) -> None:
+        if unfold is not None:
+            checks.fail("unfold", "be None: each step is solved after the one before it", unfold)
 
 
 class Equilibrium(Reporting):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -95,12 +96,6 @@ class Solving(nn.Module):
             stacklevel=5,
         )
 
-    def converged(self) -> Tensor | None:  # [B]
-        """The sequences of the last call that every layer solved; None where that is all of them."""
-        if all(report.all_converged for report in self.reports):
-            return None
-        return torch.stack([report.converged for report in self.reports]).all(0)
-
     def __repr__(self) -> str:
         return ""
 
@@ -146,9 +141,10 @@ class ImplicitLayer(Layer):
         """One per layer, last layer first, of the last backward pass: how the adjoint of each sequence went."""
         return self.solving.adjoint_reports
 
-    def converged(self) -> Tensor | None:  # [B]
-        """The sequences of the last call that every layer solved; None where that is all of them."""
-        return self.solving.converged()
+    @classmethod
+    def named_options(cls) -> dict[str, inspect.Parameter]:
+        keywords = inspect.signature(cls.__init__).parameters
+        return {**super().named_options(), **{name: keywords[name] for name in ("tolerance", "cache")}}
 
     def stream(self, batch_size: int = 1) -> Any:
         """There is none: the first output depends on the last input."""
@@ -324,7 +320,7 @@ class Implicit(nn.Module):
 
     def converged(self) -> Tensor | None:  # [B]
         """The sequences of the last call that were solved; None where that is all of them."""
-        return self.solving.converged()
+        return None if all(report.all_converged for report in self.reports) else self.reports[0].converged
 
     @torch.compiler.disable
     def forward(

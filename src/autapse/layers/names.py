@@ -6,7 +6,6 @@ import ast
 from typing import Any
 
 from autapse import checks, layers
-from autapse.cells.base import cell_options
 from autapse.layers.recurrent import Layer
 
 LAYERS: dict[str, type[Layer]] = {
@@ -38,7 +37,7 @@ def parse_cell(spec: str) -> tuple[type[Layer], dict[str, Any]]:
     """The layer class and the options that `name:option=value:…` stands for."""
     name, *words = spec.split(":")
     layer = LAYERS[checks.one_of("cell", name.lower(), LAYERS)]
-    known = cell_options(layer.cell_type)
+    known = layer.named_options()
     options = {}
     for word in words:
         option, equals, value = word.partition("=")

@@ -197,6 +197,12 @@ class Recurrent(nn.Module):
         last = [s[-1] if isinstance(self.hidden_size, list) else s[-self.directions :] for s in states]
         return torch.cat([cell.output(tuple(s[n] for s in last)) for n, cell in enumerate(cells)], dim=-1)
 
+    def converged(self) -> Tensor | None:  # [B]
+        """Where a layer solves equations: the sequences of the last call that were solved; None for all of them."""
+        if all(report.all_converged for report in self.reports):
+            return None
+        return torch.stack([report.converged for report in self.reports]).all(0)
+
     def stream(self, batch_size: int = 1) -> Stream:
         """The layer one step at a time: y_t = stream(x_t). Weights are prepared once, states are kept inside."""
         return Stream(self, batch_size)
@@ -335,13 +341,18 @@ class Layer(Recurrent):
             **options,
         )
 
+    @classmethod
+    def named_options(cls) -> dict[str, inspect.Parameter]:
+        """What may stand in a layer's name on the command line: the options of its cell."""
+        return cell_options(cls.cell_type)
+
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         if not hasattr(cls, "cell_type"):
             return
         # The cell declares its options once; help() and editors see them here too.
         cls.__doc__ = cls.__doc__ or cls.cell_type.__doc__
-        own = [p for p in inspect.signature(Layer.__init__).parameters.values() if p.kind is not p.VAR_KEYWORD][1:]
+        own = [p for p in inspect.signature(cls.__init__).parameters.values() if p.kind is not p.VAR_KEYWORD][1:]
         options = [p.replace(kind=p.KEYWORD_ONLY) for p in cell_options(cls.cell_type).values()]
         cls.__signature__ = inspect.Signature([*own, *options])  # type: ignore[attr-defined]
 

@@ -1,8 +1,7 @@
-"""Solutions: the last solution of each sequence, kept by key within a bound of memory, to start the next solve from."""
+"""Solutions: the last solution of each sequence, kept by key within a bound of memory, where its next solve begins."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -16,12 +15,16 @@ MEGABYTE = 1 << 20
 
 
 class Solutions:
-    """States by (layer, key); those not used for longest make room."""
+    """States by (layer, key), as half precision: they are only where a solve begins.
+
+    When the memory is full no new sequence is let in. Epochs go round and round, so to let in each new one for the
+    oldest would lose every one of them just before it is wanted.
+    """
 
     def __init__(self, megabytes: float) -> None:
         self.limit = int(megabytes * MEGABYTE)
         self.bytes = 0
-        self.kept: OrderedDict[tuple[int, Hashable], Tensor] = OrderedDict()  # [n, S], position by position
+        self.kept: dict[tuple[int, Hashable], Tensor] = {}  # [n, S], position by position
 
     def __len__(self) -> int:
         return len(self.kept)
@@ -44,21 +47,26 @@ class Solutions:
         self.bytes = 0
 
     def get(self, layer: int, key: Hashable) -> Tensor | None:
-        found = self.kept.get((layer, key))
-        if found is not None:
-            self.kept.move_to_end((layer, key))
-        return found
+        return self.kept.get((layer, key))
 
     def put(self, layer: int, key: Hashable, states: Tensor) -> None:
-        """Keep a copy, where it fits at all."""
+        """Keep a copy, where there is room."""
         old = self.kept.pop((layer, key), None)
         self.bytes -= 0 if old is None else old.nbytes
-        if states.nbytes > self.limit:
-            return
-        self.kept[layer, key] = states
-        self.bytes += states.nbytes
-        while self.bytes > self.limit:
-            self.bytes -= self.kept.popitem(last=False)[1].nbytes
+        copy = states.half()
+        if self.bytes + copy.nbytes <= self.limit and bool(copy.isfinite().all()):
+            self.kept[layer, key] = copy
+            self.bytes += copy.nbytes
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """All of it as tensors by name, for a checkpoint; for keys that are integers."""
+        return {f"{layer}.{key}": states for (layer, key), states in self.kept.items()}
+
+    def load_state_dict(self, tensors: dict[str, Tensor]) -> None:
+        self.clear()
+        for name, states in tensors.items():
+            layer, key = name.split(".")
+            self.put(int(layer), int(key), states)
 
 
 class Opened:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from autapse import checks
 from autapse.layers.names import make_layer
+from autapse.layers.solutions import Solutions
 
 
 class SequenceModel(nn.Module):
@@ -45,14 +46,33 @@ class SequenceModel(nn.Module):
         output_size = checks.integer("output_size", output_size, minimum=1)
         self.head = nn.Linear(self.layer.output_size, output_size, device=device, dtype=dtype)
 
-    def at_end(self, x: Tensor, lengths: Any = None) -> Tensor:  # [B, T, D] -> [B, output_size]
+    def at_end(self, x: Tensor, lengths: Any = None, keys: Any = None) -> Tensor:  # [B, T, D] -> [B, output_size]
         """The head on the last layer at each sequence's own end."""
-        _, h_n = self.layer(x, lengths=lengths)
-        return self.head(self.layer.final_output(h_n))
+        _, h_n = self._run(x, lengths, keys)
+        return self._masked(self.head(self.layer.final_output(h_n)))
 
-    def at_each(self, x: Tensor, lengths: Any = None) -> Tensor:  # [B, T, D] -> [B, T, output_size]
+    def at_each(self, x: Tensor, lengths: Any = None, keys: Any = None) -> Tensor:  # [B, T, D] -> [B, T, output_size]
         """The head on the last layer at every position."""
-        return self.head(self.layer(x, lengths=lengths)[0])
+        return self._masked(self.head(self._run(x, lengths, keys)[0]))
+
+    @property
+    def solutions(self) -> Solutions | None:
+        """The solutions that the layer keeps by key, where it keeps any; `keys` then name the sequences of a batch."""
+        solving = getattr(self.layer, "solving", None)
+        return solving.solutions if solving is not None and solving.solutions.limit else None
+
+    def _run(self, x: Tensor, lengths: Any, keys: Any) -> tuple[Any, Any]:
+        named = {} if keys is None else {"keys": keys}
+        output, h_n = self.layer(x, lengths=lengths, **named)
+        return output, h_n
+
+    def _masked(self, output: Tensor) -> Tensor:  # [B, ...]
+        """What a layer could not solve is left out of the gradient: no loss may learn from wrong states."""
+        converged = self.layer.converged()
+        if converged is None:
+            return output
+        keep = converged.to(output.device).view(-1, *[1] * (output.dim() - 1))
+        return torch.where(keep, output, output.detach())
 
     def predict(self, x: Tensor, lengths: Any = None) -> Tensor:
         """What the model says of each sequence, in evaluation mode."""

@@ -17,8 +17,8 @@ class Classifier(SequenceModel):
     torch.Size([4, 10])
     """
 
-    def forward(self, x: Tensor, lengths: Any = None) -> Tensor:  # [B, T, D] -> [B, classes]
-        return self.at_end(x, lengths)
+    def forward(self, x: Tensor, lengths: Any = None, keys: Any = None) -> Tensor:  # [B, T, D] -> [B, classes]
+        return self.at_end(x, lengths, keys)
 
     def predict(self, x: Tensor, lengths: Any = None) -> Tensor:  # [B]
         """The most probable class, in evaluation mode."""

@@ -27,8 +27,8 @@ class InexactNewton(Solver):
     ERNN paper, section 3.2, equation 7 with f(z) = F(z) − z: a Newton step that leaves the error (I + η·f′)·f, and so
     converges locally where ‖I + η·f′‖ < 1 (its Theorem 1). The paper learns η with the network; `eta` is such a number.
     Without it η is Barzilai and Borwein's, −⟨s, s⟩ / ⟨s, y⟩ for the last step s and the change y of f. That may be
-    negative, so points that F moves away from are found too. Residuals may grow for some steps, as that method's do; where
-    they do not fall again, the problem goes back to its best point and takes steps that lower the residual. Where the
+    negative, so points that F moves away from are found too. Residuals may grow for some steps, as that method's do;
+    where they do not fall again, the problem goes back to its best point and takes steps that lower the residual. Where the
     theorem's condition holds for some η, short steps of its sign do, so it converges.
     """
 
@@ -129,7 +129,7 @@ class _Point(NamedTuple):
     norm: Tensor  # [B] float64, of the residual
 
     def where(self, chosen: Tensor, other: _Point, groups: Groups) -> _Point:
-        """This point for the chosen problems, the other one for the rest."""
+        """The point itself for the chosen problems, the other one for the rest."""
         rows = groups.spread(chosen, self.z)
         pairs = ((rows, 0), (rows, 1), (chosen, 2))
         return _Point(*(torch.where(mask, self[n], other[n]) for mask, n in pairs))

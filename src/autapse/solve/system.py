@@ -210,12 +210,17 @@ class Derivative(Linear):
         self.value, self._pull = torch.func.vjp(function, z)[:2]
 
     def jvp(self, v: Tensor) -> Tensor:
-        _load_forward_mode()
-        return torch.func.jvp(self.function, (self.z,), (v,))[1]
+        return push(self.function, (self.z,), (v,))
 
     def vjp(self, v: Tensor) -> Tensor:
         (result,) = self._pull(v)
         return result
+
+
+def push(function: Callable[..., Tensor], at: tuple[Tensor, ...], tangents: tuple[Tensor, ...]) -> Tensor:
+    """The derivative of a function along tangents."""
+    _load_forward_mode()
+    return torch.func.jvp(function, at, tangents)[1]
 
 
 @functools.cache

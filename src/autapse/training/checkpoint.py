@@ -1,7 +1,8 @@
 """Checkpoints: safetensors for tensors, JSON for the rest; a crash at any moment leaves a whole one.
 
-`checkpoint-<step>.safetensors` has the present weights (`model.`), the best ones (`best.`) and the optimizer's state
-(`optimizer.<parameter>.`), and the run's config in its metadata. `state.json`, renamed into place last, names the
+`checkpoint-<step>.safetensors` has the present weights (`model.`), the best ones (`best.`), the optimizer's state
+(`optimizer.<parameter>.`), what an implicit layer keeps to start solves from (`solutions.`), and the run's config in its
+metadata. `state.json`, renamed into place last, names the
 checkpoint that it belongs to and has its checksum. There is no random state to save: the randomness of a step is drawn
 from (seed, step, process).
 """
@@ -49,6 +50,8 @@ class Progress:
     rescues: int = 0
     """Gradients that were not finite."""
     rescues_in_a_row: int = 0
+    unsolved: int = 0
+    """Training sequences whose states a solver did not find; they gave no gradient."""
     finished: bool = False
     processes: int = 1
     """Processes that train together; each draws its own dropout."""
@@ -87,6 +90,8 @@ def save(
     """Write a checkpoint, then the state that names it, then drop older ones."""
     tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
     tensors |= {f"best.{name}": value for name, value in best.items()}
+    if model.solutions is not None:
+        tensors |= {f"solutions.{name}": value for name, value in model.solutions.state_dict().items()}
     for name, parameter in model.named_parameters():
         for key, value in optimizer.state.get(parameter, {}).items():
             if isinstance(value, Tensor):

@@ -91,6 +91,8 @@ class Trainer:
         trainer = cls(config, show)
         checkpoint.load_weights(trainer.model, checkpoint.part(tensors, "model."), path)
         checkpoint.load_optimizer(trainer.optimizer, trainer.model, tensors)
+        if trainer.model.solutions is not None:
+            trainer.model.solutions.load_state_dict(checkpoint.part(tensors, "solutions."))
         trainer.best = {k: v.to(trainer.settings.device) for k, v in checkpoint.part(tensors, "best.").items()}
         trainer.folder, trainer.progress = folder, progress
         trainer.saved_step = progress.step
@@ -142,11 +144,22 @@ class Trainer:
 
     def _backward(self, model: torch.nn.Module, indices: list[int]) -> float:
         """Gradients of the mean loss over the global batch; returns this process's part of that mean."""
-        batch = self.train_data.take(self.world.share(indices))
+        share = self.world.share(indices)
+        batch = self.train_data.take(share)
         count = self.objective.count(self.train_data.targets[torch.tensor(indices)])
-        loss = self.objective.loss(model(batch.inputs, batch.lengths), batch.targets) / count
+        keys = {} if self.model.solutions is None else {"keys": share}
+        loss = self.objective.loss(model(batch.inputs, batch.lengths, **keys), batch.targets) / count
+        self._note_solves()
         (loss * self.world.size).backward()  # DDP averages over processes; the loss is a sum over them
         return float(loss.detach())
+
+    def _note_solves(self) -> None:
+        """Count the sequences that an implicit layer could not solve; the model keeps them out of the gradient."""
+        solved = self.model.layer.converged()
+        if solved is not None:
+            if not self.progress.unsolved:
+                self.show.note(f"Some sequences were not solved at step {self.progress.step}; they give no gradient.")
+            self.progress.unsolved += int((~solved).sum())
 
     def _update(self, rate: float) -> None:
         for group in self.optimizer.param_groups:
@@ -213,6 +226,7 @@ class Trainer:
                 "steps": progress.step,
                 "seconds": round(progress.seconds, 3),
                 "rescues": progress.rescues,
+                "unsolved": progress.unsolved,
                 "seed": self.settings.seed,
                 "processes": self.world.size,
             }
@@ -225,6 +239,9 @@ class Trainer:
             loss = self.world.total(loss)
             epoch = progress.step / (len(self.train_data) // self.batch_size)
             numbers = {"loss": _number(loss), "norm": _number(norm), "rate": rate, "epoch": round(epoch, 4)}
+            reports = self.model.layer.reports
+            if reports:  # of a layer that solves equations: what the last batch cost
+                numbers["evaluations"] = round(float(torch.stack([r.evaluations for r in reports]).mean()), 2)
             self._write(step=progress.step, seconds=round(progress.seconds, 3), **numbers)
             self.show.update(progress.step, loss)
 

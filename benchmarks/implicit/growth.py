@@ -1,0 +1,71 @@
+"""How evaluations and time of a solve grow with the length n, and the power of n that fits."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+from counts import summary, with_solver
+from settings import BATCH, Settings
+from torch import Tensor
+from weights import Trained, walk
+
+from autapse.benchmark.timing import turn
+from autapse.layers import ImplicitGRU
+from autapse.solve import NotConvergedWarning, Paper, Solver, recommended
+
+SOLVERS: dict[str, Solver] = {"recommended": recommended(), "paper": Paper()}
+
+
+def glued(settings: Settings, length: int) -> Tensor:  # [B, n, D]
+    """Long sequences of walks of 20 to 40 steps one after the other: each step looks like one in training."""
+    data = walk(settings, test_size=40 * BATCH * (length // 20 + 1)).split("test", settings.seed + 1)
+    assert data.lengths is not None
+    pieces = [x[:n] for x, n in zip(data.inputs, data.lengths, strict=True) if n >= 20]
+    share = len(pieces) // BATCH
+    rows = [np.concatenate(pieces[b * share : (b + 1) * share])[:length] for b in range(BATCH)]
+    return torch.from_numpy(np.stack(rows))
+
+
+def measure_growth(settings: Settings, models: dict[int, Trained]) -> dict[str, Any]:
+    """A row for each width, solver and length, with trained weights; and the fits."""
+    rows: list[dict[str, Any]] = []
+    for hidden, trained in models.items():
+        for name, solver in SOLVERS.items():
+            layer = with_solver(trained.at(settings.phases[-1]), solver, hidden)
+            for length in settings.lengths:
+                row = {"hidden": hidden, "solver": name, "length": length}
+                rows.append(row | _measure(layer, glued(settings, length), name))
+                print(rows[-1], flush=True)
+    return {"rows": rows, "fits": _fits(rows)}
+
+
+@torch.no_grad()
+def _measure(layer: ImplicitGRU, x: Tensor, name: str) -> dict[str, Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConvergedWarning)
+        repeats = 1 if name == "paper" else 5
+        seconds = min(turn(lambda: layer(x)).seconds for _ in range(repeats))
+    return summary(layer.reports) | {"seconds": round(seconds, 6)}
+
+
+def _fits(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    fits = []
+    for hidden, solver in dict.fromkeys((row["hidden"], row["solver"]) for row in rows):
+        own = [row for row in rows if (row["hidden"], row["solver"]) == (hidden, solver)]
+        for what in ("seconds", "evaluations"):
+            fits.append({"hidden": hidden, "solver": solver, "what": what, **power(own, what)})
+    return fits
+
+
+def power(rows: list[dict[str, Any]], what: str) -> dict[str, float]:
+    """factor·n^exponent by least squares of the logarithms, and its r²."""
+    x, y = (np.array([math.log(row[name]) for row in rows]) for name in ("length", what))
+    exponent, start = np.polyfit(x, y, 1)
+    left = float(((y - exponent * x - start) ** 2).sum())
+    total = float(((y - y.mean()) ** 2).sum())
+    fit = 1.0 if total == 0 else 1 - left / total
+    return {"factor": float(math.exp(start)), "exponent": round(float(exponent), 3), "r2": round(fit, 4)}
