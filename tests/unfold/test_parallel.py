@@ -282,6 +282,22 @@ def test_zero_gradients_times_exploding_products() -> None:
     assert not found[5:].any()
 
 
+def test_the_adjoint_takes_one_iteration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is linear: with whole derivatives, and the right way round, more are a sign of a wrong matrix."""
+    solve, seen = Parallel._solve, []
+
+    def spy(self: Parallel, *arguments: Any) -> Any:
+        found = solve(self, *arguments)
+        seen.append(found[1].iterations.tolist())
+        return found
+
+    monkeypatch.setattr(Parallel, "_solve", spy)
+    layer = autapse.GRU(3, 8, dtype=torch.float64, unfold=Parallel())
+    layer(torch.randn(30, 2, 3, dtype=torch.float64))[0].sum().backward()
+    assert len(seen) == 2
+    assert seen[1] == [1, 1]
+
+
 # Reports and failures -----------------------------------------------------------------------------------------------
 
 

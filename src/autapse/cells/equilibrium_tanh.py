@@ -13,7 +13,7 @@ from autapse.cells.base import uniform_, zeros_
 from autapse.cells.equilibrium import EquilibriumRule
 from autapse.solve import SolveReport
 
-ITERATIONS = 30  # never reached: seven are the most over all numbers, see the tests
+ITERATIONS = 30  # never reached: four are the most over all numbers, see the tests
 SATURATED = 30.0  # beyond it tanh is 1 to every digit
 
 

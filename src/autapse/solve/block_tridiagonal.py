@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -23,6 +24,8 @@ class BlockTridiagonal(LinearSolver):
     Krylov methods cannot do. There is no pivoting between positions; where a pivot block is singular, x is zero and the
     problem has not converged.
     """
+
+    iterative: ClassVar[bool] = False
 
     @torch.no_grad()
     def solve(

@@ -101,4 +101,8 @@ def _joined(report: SolveReport, more: SolveReport, left: Tensor, better: Tensor
     names = list(report.finished_by)
     for problem, name, improved in zip(left.tolist(), more.finished_by, better.tolist(), strict=True):
         names[problem] = name if improved else names[problem]
-    return SolveReport(converged, residual, iterations, evaluations, tuple(names))
+    flagged = report.flagged
+    if more.flagged is not None:
+        flagged = torch.zeros_like(converged) if flagged is None else flagged.clone()
+        flagged[left] |= more.flagged
+    return SolveReport(converged, residual, iterations, evaluations, tuple(names), flagged)
