@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -42,7 +43,7 @@ class CoupledKernel:
         index: Sequence[Tensor],  # [M] per offset, into [table, edges]
         h: Tensor,  # [M, H], written
         bands: Tensor | None,  # [J, M, H], written; rows may be part of a longer tensor's
-        slope: Tensor | None,  # [2J + 7, M, H], written
+        slope: Tensor | None,  # [2J + 7, M, H], written, in the same way
     ) -> None:
         problem = self._for(len(h))
         problem.u, problem.table, problem.edges, problem.h = (t.data_ptr() for t in (u, table, edges, h))
@@ -52,7 +53,8 @@ class CoupledKernel:
             problem.index[n] = rows.data_ptr()
         problem.bands = None if bands is None else bands.data_ptr()
         problem.band_stride = 0 if bands is None else bands.stride(0)
-        problem.slope = None if slope is None else slope.data_ptr()
+        if slope is not None:
+            problem.slope, problem.slope_stride = slope.data_ptr(), slope.stride(0)
         library.run("coupled_evaluate", problem)
 
     def pull(self, slope: Tensor, v: Tensor, arguments: Tensor | None = None) -> Tensor:  # [J, M, H]
@@ -60,15 +62,65 @@ class CoupledKernel:
         v = v.contiguous()
         near = v.new_empty(self.offsets, *v.shape)
         problem = self._for(len(v))
-        problem.slope, problem.v, problem.near = slope.data_ptr(), v.data_ptr(), near.data_ptr()
+        problem.slope, problem.slope_stride = slope.data_ptr(), slope.stride(0)
+        problem.v, problem.near = v.data_ptr(), near.data_ptr()
         problem.arguments = None if arguments is None else arguments.data_ptr()
         library.run("coupled_pull", problem)
         return near
+
+    def relax(
+        self,
+        u: Tensor,
+        drive_rows: Tensor | None,
+        edges: Tensor,
+        lattice: library.Lattice,
+        z: Tensor,  # [N, H], where it begins; overwritten by the best that was found
+        **settings: float,  # as src/abi.h names them
+    ) -> tuple[Tensor, Tensor, Tensor]:  # [B] each
+        """The tridiagonal iteration on the stencil (−1, 1): residual, iterations and success of each sequence."""
+        problem = self._for(len(z))
+        problem.u, problem.edges = u.data_ptr(), edges.data_ptr()
+        problem.drive_rows = None if drive_rows is None else drive_rows.data_ptr()
+        told = _Told(lattice.count)
+        relaxation = library.Relaxation(lattice=lattice, z=z.data_ptr(), **told.addresses, **settings)
+        library.run("coupled_relax", problem, relaxation)
+        return told.result
+
+    def adjoint(
+        self,
+        slope: Tensor,  # [2J + 7, N, H]
+        lattice: library.Lattice,
+        g: Tensor,  # [N, H]
+        **settings: float,
+    ) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:  # [N, H]; [B] each
+        """v = g + Jᵀ·v by GMRES on the stencil (−1, 1); and residual, iterations and success of each sequence."""
+        g = g.contiguous()
+        v = torch.empty_like(g)
+        problem = self._for(len(g))
+        problem.slope, problem.slope_stride = slope.data_ptr(), slope.stride(0)
+        told = _Told(lattice.count)
+        adjoint = library.Adjoint(lattice=lattice, g=g.data_ptr(), v=v.data_ptr(), **told.addresses, **settings)
+        library.run("coupled_adjoint", problem, adjoint)
+        return v, told.result
 
     def _for(self, rows: int) -> library.Coupled:
         self.problem.rows, self.problem.threads = rows, torch.get_num_threads()
         self.problem.bands = self.problem.slope = self.problem.arguments = None
         return self.problem
+
+
+class _Told:
+    """Where a solver writes how each sequence went."""
+
+    def __init__(self, count: int) -> None:
+        self.residual = torch.zeros(count, dtype=torch.float64)
+        self.iterations, self.converged = (torch.zeros(count, dtype=torch.long) for _ in range(2))
+        names = ("residual", "iterations", "converged")
+        self.addresses: dict[str, Any] = {name: getattr(self, name).data_ptr() for name in names}
+
+    @property
+    def result(self) -> tuple[Tensor, Tensor, Tensor]:
+        return self.residual, self.iterations, self.converged.bool()
 
 
 class TridiagonalKernel:

@@ -26,6 +26,7 @@ REMEDY = (
 
 
 MOST_OFFSETS = 8  # of a coupled rule's stencil
+MOST_WINDOW = 8  # steps that the tridiagonal iteration may remember
 INTEGERS = ("form", "activation", "wide", "threads", "reset_after", "per_step", "reverse")
 POINTERS = (
     *("sizes", "x", "weight", "bias", "matrix", "offset", "projection", "alpha", "beta", "h0", "c0", "packed"),
@@ -50,11 +51,44 @@ class Coupled(ctypes.Structure):
 
     _fields_ = (
         *((name, ctypes.c_int32) for name in ("wide", "threads")),
-        *((name, ctypes.c_int64) for name in ("rows", "hidden", "offsets", "table_rows", "band_stride")),
+        *((name, ctypes.c_int64) for name in ("rows", "hidden", "offsets", "table_rows")),
+        *((name, ctypes.c_int64) for name in ("band_stride", "slope_stride")),
         *((name, ctypes.c_void_p) for name in ("switches", "gates", "candidate", "packed")),
         *((name, ctypes.c_void_p) for name in ("u", "drive_rows", "table", "edges")),
         ("index", ctypes.c_void_p * MOST_OFFSETS),
         *((name, ctypes.c_void_p) for name in ("h", "bands", "slope", "v", "near", "arguments")),
+    )
+
+
+class Lattice(ctypes.Structure):
+    """Where the rows of ragged sequences lie, as src/abi.h declares it."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("steps", "count", "free")),
+        *((name, ctypes.c_void_p) for name in ("first", "sizes", "lengths", "step_of", "sequence_of", "offsets")),
+        ("own_edges", ctypes.c_int32),
+    )
+
+
+class Relaxation(ctypes.Structure):
+    """The tridiagonal iteration, as src/abi.h declares it."""
+
+    _fields_ = (
+        ("lattice", Lattice),
+        *((name, ctypes.c_int64) for name in ("max_iterations", "window")),
+        *((name, ctypes.c_double) for name in ("rtol", "atol", "threshold", "guard")),
+        *((name, ctypes.c_void_p) for name in ("z", "residual", "iterations", "converged")),
+    )
+
+
+class Adjoint(ctypes.Structure):
+    """GMRES for the adjoint, as src/abi.h declares it."""
+
+    _fields_ = (
+        ("lattice", Lattice),
+        ("max_iterations", ctypes.c_int64),
+        *((name, ctypes.c_double) for name in ("rtol", "atol")),
+        *((name, ctypes.c_void_p) for name in ("g", "v", "residual", "iterations", "converged")),
     )
 
 
@@ -152,9 +186,9 @@ def warn_if_missing() -> None:
         warnings.warn(f"autapse runs on plain PyTorch, several times slower: {reason}. {REMEDY}", stacklevel=3)
 
 
-def run(function: str, problem: ctypes.Structure) -> None:
+def run(function: str, *problems: ctypes.Structure) -> None:
     """A function of src/abi.h by its name, with the interpreter's lock released."""
-    if getattr(load().library, f"autapse_{function}")(ctypes.byref(problem)):
+    if getattr(load().library, f"autapse_{function}")(*map(ctypes.byref, problems)):
         raise ScratchError(f"The {function} pass found no memory for its buffers; use a smaller batch.")
 
 
@@ -182,6 +216,8 @@ def _declare(library: Any) -> None:
         ("coupled_pack", None, [coupled, ctypes.c_void_p]),
         ("coupled_evaluate", ctypes.c_int, [coupled]),
         ("coupled_pull", ctypes.c_int, [coupled]),
+        ("coupled_relax", ctypes.c_int, [coupled, ctypes.POINTER(Relaxation)]),
+        ("coupled_adjoint", ctypes.c_int, [coupled, ctypes.POINTER(Adjoint)]),
         ("tridiagonal_solve", ctypes.c_int, [tridiagonal]),
         ("instruction_set", ctypes.c_char_p, []),
         ("version", ctypes.c_char_p, []),

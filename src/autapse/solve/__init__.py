@@ -12,7 +12,7 @@ from autapse.solve.paper import Paper, Statistics
 from autapse.solve.recommended import Tolerance, general, recommended
 from autapse.solve.report import NotConvergedWarning, SolveReport
 from autapse.solve.sweeps import Sweeps
-from autapse.solve.system import Blocks, Derivative, Equations, Groups, Linear, Point, System
+from autapse.solve.system import Blocks, Derivative, Equations, Groups, Linear, Point, Relaxing, System
 
 __all__ = [
     "GMRES",
@@ -35,6 +35,7 @@ __all__ = [
     "Operator",
     "Paper",
     "Point",
+    "Relaxing",
     "Resolvent",
     "SolveReport",
     "Solver",

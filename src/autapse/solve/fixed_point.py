@@ -11,7 +11,7 @@ from autapse import checks
 from autapse.solve.acceleration import iterate
 from autapse.solve.base import Solver
 from autapse.solve.report import SolveReport
-from autapse.solve.system import Point, System
+from autapse.solve.system import Point, Relaxing, System
 
 
 def _plain(system: System, z: Tensor, damping: float) -> Point:
@@ -94,9 +94,9 @@ class Tridiagonal(Solver):
     beyond. Accelerated as `Anderson` is. Up to max(30, n/2) iterations for n positions.
     """
 
-    window: int = 3
+    window: int = 5
     """Steps that are remembered for acceleration; 0 is the plain iteration."""
-    threshold: float = 1e-2
+    threshold: float = 0.3
     """Relative residual below which steps are accelerated."""
     guard: float = 0.9
     """Part of the residual that an accelerated step may leave."""
@@ -111,6 +111,10 @@ class Tridiagonal(Solver):
     ) -> tuple[Tensor, SolveReport]:
         whole = system.zero() if start is None else start
         limit = max(30, system.extent // 2) if self.max_iterations is None else self.max_iterations
+        settings = Relaxing(self._tolerance(rtol), self.atol, limit, self.window, self.threshold, self.guard)
+        found = system.relaxed(whole, settings)
+        if found is not None:
+            return found
         return iterate(
             "tridiagonal",
             system,

@@ -34,6 +34,8 @@ class LinearSolver(ABC):
 
     iterative: ClassVar[bool] = True
     """Whether it needs products with A alone; a direct solver needs its blocks."""
+    default_iterations: ClassVar[int] = 40
+    """What `max_iterations=None` stands for."""
 
     rtol: float | None = None
     """Relative tolerance; None leaves it to the caller, and is 1e-6 without one."""
@@ -99,7 +101,7 @@ class GMRES(LinearSolver):
     def solve(
         self, operator: Operator, b: Tensor, rtol: float | Tensor | None = None, active: Tensor | None = None
     ) -> tuple[Tensor, LinearReport]:
-        limit = 40 if self.max_iterations is None else self.max_iterations
+        limit = self.default_iterations if self.max_iterations is None else self.max_iterations
         size, goal, wanted = self._begin(operator, b, rtol, active)
         working = wanted & (size > goal) & torch.isfinite(size)
         space = _Space(operator, torch.where(operator.groups.spread(working, b), b, 0.0), size, limit)
@@ -135,7 +137,7 @@ class BiCGStab(LinearSolver):
     def solve(
         self, operator: Operator, b: Tensor, rtol: float | Tensor | None = None, active: Tensor | None = None
     ) -> tuple[Tensor, LinearReport]:
-        limit = 40 if self.max_iterations is None else self.max_iterations
+        limit = self.default_iterations if self.max_iterations is None else self.max_iterations
         size, goal, wanted = self._begin(operator, b, rtol, active)
         asked = wanted & (size > goal) & torch.isfinite(size)
         b = torch.where(operator.groups.spread(asked, b), b, 0.0)

@@ -11,6 +11,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from autapse.solve.report import SolveReport
+
 from autapse import checks
 
 
@@ -101,6 +103,17 @@ class Point(NamedTuple):
     correct: Callable[[Tensor], Tensor]  # approximately (I − J)⁻¹ on the free rows
 
 
+class Relaxing(NamedTuple):
+    """The settings of the tridiagonal iteration, for a system that has its own way to run it."""
+
+    rtol: float
+    atol: float
+    max_iterations: int
+    window: int
+    threshold: float
+    guard: float
+
+
 class System(ABC):
     """z = F(z) for a batch of independent problems, whose unknowns are the rows of one tensor.
 
@@ -144,6 +157,10 @@ class System(ABC):
     def relax(self, free: Tensor) -> Point:
         """One evaluation: the other rows exactly from the free ones, the residual there, and a correction."""
         raise NotImplementedError(f"{type(self).__name__} has no elementwise couplings: use Anderson() or Newton().")
+
+    def relaxed(self, start: Tensor, settings: Relaxing) -> tuple[Tensor, SolveReport] | None:
+        """The whole iteration of `Tridiagonal`, where the system has a faster way to do the same; else None."""
+        return None
 
     def select_free(self, rows: Tensor) -> Tensor:
         """Of the rows that `select` gave, which of the free ones they are."""

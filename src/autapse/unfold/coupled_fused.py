@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -11,8 +12,8 @@ from torch import Tensor
 from autapse.forms.coupled import Neighbours, Rule, Slope
 from autapse.forms.coupled_gru import CoupledGRU, GRUSlope
 from autapse.native.coupled import SLOPE_PARTS, CoupledKernel
-from autapse.native.library import MOST_OFFSETS
-from autapse.solve import Point
+from autapse.native.library import MOST_OFFSETS, MOST_WINDOW
+from autapse.solve import GMRES, LinearReport, LinearSolver, Point, Relaxing, SolveReport
 from autapse.unfold.banded import eliminated
 from autapse.unfold.coupled import Coupled, CoupledSlope
 from autapse.unfold.fused import kernels_serve
@@ -86,14 +87,49 @@ class FusedCoupled(Coupled):
 
         return Point(z, value - free, correct)
 
+    def relaxed(self, start: Tensor, settings: Relaxing) -> tuple[Tensor, SolveReport] | None:
+        if not self.has_native_solvers or settings.window > MOST_WINDOW or settings.max_iterations < 1:
+            return None
+        z = start.clone(memory_format=torch.contiguous_format)
+        residual, iterations, converged = self.kernel.relax(
+            self._drive, self._rows, self._edges, self.lattice.native, z, **settings._asdict()
+        )
+        names = ("tridiagonal",) * self.lattice.count
+        return z, SolveReport(converged, residual, iterations, iterations.double(), names)
+
+    @property
+    def has_native_solvers(self) -> bool:
+        """They are for the paper's stencil."""
+        return set(self.rule.offsets) == {-1, 1} and len(self.rule.offsets) == 2
+
     def linearize(self, z: Tensor) -> tuple[Tensor, CoupledSlope]:
         values, slopes = torch.empty_like(z), list[Slope]()
+        parts = z.new_empty(2 * len(self.rule.offsets) + SLOPE_PARTS, *z.shape)
         for colour, rows in enumerate(self.lattice.colours):
             other = z[self.lattice.other(colour)]
-            parts = z.new_empty(2 * len(self.rule.offsets) + SLOPE_PARTS, rows.stop - rows.start, z.shape[1])
-            self._fused(colour, other, values[rows], slope=parts)
-            slopes.append(FusedSlope(self.rule, self.kernel, parts, lambda o=other, c=colour: self.near(o, c)))  # type: ignore[misc]
-        return values, CoupledSlope(self, slopes)
+            self._fused(colour, other, values[rows], slope=parts[:, rows])
+            slopes.append(FusedSlope(self.rule, self.kernel, parts[:, rows], partial(self.near, other, colour)))
+        return values, FusedCoupledSlope(self, slopes, parts)
+
+
+class FusedCoupledSlope(CoupledSlope):
+    """`CoupledSlope` whose adjoint is solved in one call, where the solver is GMRES."""
+
+    system: FusedCoupled
+
+    def __init__(self, system: FusedCoupled, slopes: list[Slope], parts: Tensor) -> None:
+        super().__init__(system, slopes)
+        self.parts = parts  # [2J + 7, N, H]
+
+    def adjoint(self, gradient: Tensor, solver: LinearSolver, rtol: float) -> tuple[Tensor, LinearReport]:
+        if type(solver) is not GMRES or not self.system.has_native_solvers:
+            return super().adjoint(gradient, solver, rtol)
+        settings = {"rtol": rtol if solver.rtol is None else solver.rtol, "atol": solver.atol}
+        limit = GMRES.default_iterations if solver.max_iterations is None else solver.max_iterations
+        v, (residual, iterations, converged) = self.system.kernel.adjoint(
+            self.parts, self.system.lattice.native, gradient, max_iterations=limit, **settings
+        )
+        return v, LinearReport(converged, residual, iterations, iterations.double())
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
+
+from autapse.native import library
 
 
 class Lattice:
@@ -54,6 +57,17 @@ class Lattice:
     def steps(self) -> tuple[Tensor, Tensor]:  # [T], [T]
         """`first` and `sizes` as the kernels read them."""
         return self._firsts, torch.tensor(self.sizes, dtype=torch.long)
+
+    @cached_property
+    def native(self) -> library.Lattice:
+        """For the native solvers; the tensors live as long as this does."""
+        offsets = torch.tensor(self.offsets, dtype=torch.long)
+        self._told = (*self.steps, self.lengths.contiguous(), self._t, self._sequence, offsets)
+        names = ("first", "sizes", "lengths", "step_of", "sequence_of", "offsets")
+        pointers: dict[str, Any] = {n: t.data_ptr() for n, t in zip(names, self._told, strict=True)}
+        return library.Lattice(
+            steps=self.extent, count=self.count, free=self.free, own_edges=self.edges, **pointers
+        )
 
     @property
     def colours(self) -> list[slice]:

@@ -53,7 +53,8 @@ struct autapse_problem {
 struct autapse_coupled {
     int32_t wide, threads;
     int64_t rows, hidden, offsets;   // M, H, J; at most 8 offsets
-    int64_t table_rows, band_stride; // rows of the table; elements from one offset's bands to the next one's
+    int64_t table_rows;                // rows of the table
+    int64_t band_stride, slope_stride; // elements from one offset's bands to the next one's; from one part of the slope on
     const void *switches, *gates, *candidate; // [J, H, H], [2H, H], [H, H]; read by autapse_coupled_pack alone
     const void *packed;                       // what that made
     const void *u;                            // [., (J + 3) H]
@@ -67,6 +68,36 @@ struct autapse_coupled {
     const void *v;   // [M, H]; the slope is read
     void *near;      // [J, M, H], v times the derivative by each neighbour
     void *arguments; // [M, (J + 3) H], v times the derivative by each argument; or null
+};
+
+// Where the rows of ragged sequences lie, longest first: even steps, then odd ones. Sizes never grow.
+struct autapse_lattice {
+    int64_t steps, count, free;                   // free: rows of even steps
+    const int64_t *first, *sizes, *lengths;       // [steps], [steps], [count]
+    const int64_t *step_of, *sequence_of;         // [N]
+    const int64_t *offsets;                       // the stencil: -1 and 1, in any order
+    int32_t own_edges;                            // edges are [2 count, H], before and after; else [1, H]
+};
+
+// z = F(z) by the tridiagonal iteration; of the rule, `edges`, `u`, `drive_rows` and `packed` are read.
+struct autapse_relaxation {
+    autapse_lattice lattice;
+    int64_t max_iterations, window;               // window: at most 8
+    double rtol, atol, threshold, guard;
+    void *z;                                      // [N, H], where it begins, then the best that was found
+    double *residual;                             // [count], relative
+    int64_t *iterations, *converged;              // [count]
+};
+
+// v = g + J^T v by GMRES on the even steps, preconditioned; the slope is read, [2 J + 7, N, H].
+struct autapse_adjoint {
+    autapse_lattice lattice;
+    int64_t max_iterations;
+    double rtol, atol;
+    const void *g;                                // [N, H]
+    void *v;                                      // [N, H]
+    double *residual;                             // [count], relative
+    int64_t *iterations, *converged;              // [count]
 };
 
 // One tridiagonal system per sequence and channel; row j of step t is row first[t] + j. Sizes never grow.
@@ -86,6 +117,8 @@ AUTAPSE_API int64_t autapse_coupled_bytes(const autapse_coupled*);
 AUTAPSE_API void autapse_coupled_pack(const autapse_coupled*, void* packed); // 64-byte aligned
 AUTAPSE_API int autapse_coupled_evaluate(const autapse_coupled*);            // 0, or 1 where memory ran out
 AUTAPSE_API int autapse_coupled_pull(const autapse_coupled*);
+AUTAPSE_API int autapse_coupled_relax(const autapse_coupled*, const autapse_relaxation*);
+AUTAPSE_API int autapse_coupled_adjoint(const autapse_coupled*, const autapse_adjoint*);
 AUTAPSE_API int autapse_tridiagonal_solve(const autapse_tridiagonal*);
 
 AUTAPSE_API int64_t autapse_reserve(const autapse_problem*);     // columns of the reserve
@@ -113,5 +146,7 @@ struct autapse_engine {
     void (*coupled_pack)(const autapse_coupled*, void*);
     int (*coupled_evaluate)(const autapse_coupled*);
     int (*coupled_pull)(const autapse_coupled*);
+    int (*coupled_relax)(const autapse_coupled*, const autapse_relaxation*);
+    int (*coupled_adjoint)(const autapse_coupled*, const autapse_adjoint*);
     int (*tridiagonal)(const autapse_tridiagonal*);
 };

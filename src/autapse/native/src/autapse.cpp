@@ -66,6 +66,12 @@ int64_t autapse_coupled_bytes(const autapse_coupled* p) { return current()->engi
 void autapse_coupled_pack(const autapse_coupled* p, void* packed) { current()->engine->coupled_pack(p, packed); }
 int autapse_coupled_evaluate(const autapse_coupled* p) { return current()->engine->coupled_evaluate(p); }
 int autapse_coupled_pull(const autapse_coupled* p) { return current()->engine->coupled_pull(p); }
+int autapse_coupled_relax(const autapse_coupled* p, const autapse_relaxation* r) {
+    return current()->engine->coupled_relax(p, r);
+}
+int autapse_coupled_adjoint(const autapse_coupled* p, const autapse_adjoint* a) {
+    return current()->engine->coupled_adjoint(p, a);
+}
 int autapse_tridiagonal_solve(const autapse_tridiagonal* p) { return current()->engine->tridiagonal(p); }
 
 const char* autapse_instruction_set() { return current()->name; }

@@ -35,6 +35,22 @@ public:
     }
 
     int64_t packed_size() const { return size; }
+    int64_t evaluate_work() const { return coupled_block * W * (2 * J + 5); }
+    int64_t pull_work() const { return coupled_block * W * 6; }
+
+    // The rule at rows `rows[0 .. count)`; state(j, row) is where the state of neighbour j lies. Writes h, bands, slope.
+    template <class Rows, class State> void evaluate_rows(Rows rows, int64_t count, T* work, State&& state) const {
+        for (int64_t first = 0; first < count; first += coupled_block)
+            evaluate_block(
+                [&](int64_t i) { return rows(first + i); }, smaller(coupled_block, count - first), work, state);
+    }
+
+    // The transposed derivative at rows, v(row) given there; sent(j, row) is where the part of neighbour j goes.
+    template <class Rows, class From, class To>
+    void pull_rows(Rows rows, int64_t count, T* work, From&& v, To&& sent) const {
+        for (int64_t first = 0; first < count; first += coupled_block)
+            pull_block([&](int64_t i) { return rows(first + i); }, smaller(coupled_block, count - first), work, v, sent);
+    }
 
     void pack_matrices() {
         const T *switches = in(p.switches), *rest = in(p.gates), *last = in(p.candidate);
@@ -51,23 +67,31 @@ public:
     }
 
     int evaluate(Scratch& scratch) {
-        const int64_t threads = worthwhile(p.rows), each_thread = coupled_block * W * (2 * J + 6);
-        T* memory = scratch.take<T>(threads * each_thread);
+        const int64_t threads = worthwhile(p.rows);
+        T* memory = scratch.take<T>(threads * evaluate_work());
         if (scratch.failed) return 1;
         in_parallel(threads, [&](Team team) {
-            each_block(team, [&](int64_t row, int64_t count) {
-                evaluate_block(row, count, memory + team.index * each_thread);
-            });
+            const int64_t begin = team.from(p.rows);
+            evaluate_rows(
+                [&](int64_t i) { return begin + i; }, team.to(p.rows) - begin, memory + team.index * evaluate_work(),
+                [&](int64_t j, int64_t row) {
+                    const int64_t at = p.index[j][row];
+                    return at < p.table_rows ? in(p.table) + at * H : in(p.edges) + (at - p.table_rows) * H;
+                });
         });
         return 0;
     }
 
     int pull(Scratch& scratch) {
-        const int64_t threads = worthwhile(p.rows), each_thread = coupled_block * W * 6;
-        T* memory = scratch.take<T>(threads * each_thread);
+        const int64_t threads = worthwhile(p.rows);
+        T* memory = scratch.take<T>(threads * pull_work());
         if (scratch.failed) return 1;
         in_parallel(threads, [&](Team team) {
-            each_block(team, [&](int64_t row, int64_t count) { pull_block(row, count, memory + team.index * each_thread); });
+            const int64_t begin = team.from(p.rows);
+            pull_rows(
+                [&](int64_t i) { return begin + i; }, team.to(p.rows) - begin, memory + team.index * pull_work(),
+                [&](int64_t row) { return in(p.v) + row * H; },
+                [&](int64_t j, int64_t row) { return out(p.near) + (j * p.rows + row) * H; });
         });
         return 0;
     }
@@ -96,39 +120,27 @@ private:
         size = memory - begin;
     }
 
-    template <class F> void each_block(Team team, F&& work) {
-        for (int64_t row = team.from(p.rows), end = team.to(p.rows); row < end; row += coupled_block)
-            work(row, smaller(coupled_block, end - row));
-    }
-
     const T* drive(int64_t row) const { return in(p.u) + (p.drive_rows ? p.drive_rows[row] : row) * (J + 3) * H; }
-    T* slope(int64_t part, int64_t row) const { return out(p.slope) + (part * p.rows + row) * H; }
+    T* slope(int64_t part, int64_t row) const { return out(p.slope) + part * p.slope_stride + row * H; }
     T* slope_of(Slope part, int64_t row) const { return slope(2 * J + part, row); }
 
-    // The neighbours as rows side by side, which the product wants.
-    void gather(int64_t j, int64_t row, int64_t count, T* to) const {
-        for (int64_t i = 0; i < count; i++) {
-            const int64_t at = p.index[j][row + i];
-            const T* from = at < p.table_rows ? in(p.table) + at * H : in(p.edges) + (at - p.table_rows) * H;
-            std::memcpy(to + i * W, from, H * sizeof(T));
-        }
-    }
 
-    void evaluate_block(int64_t row, int64_t count, T* work) {
-        const int64_t area = coupled_block * W;
+    template <class Rows, class State> void evaluate_block(Rows rows, int64_t count, T* work, State&& state) const {
+        const int64_t area = coupled_block * W, wide = padded<T>(2 * H);
         T *near = work, *args = near + J * area, *mixed = args + J * area, *both = mixed + area, *reset = both + 2 * area;
-        T *last = reset + area;
         for (int64_t j = 0; j < J; j++) {
-            gather(j, row, count, near + j * area);
+            // Side by side, as the product wants them.
+            for (int64_t i = 0; i < count; i++)
+                std::memcpy(near + j * area + i * W, state(j, rows(i)), H * sizeof(T));
             multiply(count, near + j * area, W, forward[j], args + j * area, W);
         }
-        for (int64_t i = 0; i < count; i++) mix(row + i, near + i * W, args + i * W, area, mixed + i * W);
-        const int64_t wide = padded<T>(2 * H);
+        for (int64_t i = 0; i < count; i++) mix(rows(i), near + i * W, args + i * W, area, mixed + i * W);
         multiply(count, mixed, W, gates, both, wide);
-        for (int64_t i = 0; i < count; i++) open(row + i, mixed + i * W, both + i * wide, reset + i * W);
+        for (int64_t i = 0; i < count; i++) open(rows(i), mixed + i * W, both + i * wide, reset + i * W);
+        T* last = near; // the neighbours are not needed any more
         multiply(count, reset, W, candidate, last, W);
         for (int64_t i = 0; i < count; i++)
-            finish(row + i, mixed + i * W, both + i * wide, args + i * W, area, last + i * W);
+            finish(rows(i), mixed + i * W, both + i * wide, args + i * W, area, last + i * W);
     }
 
     // s_j takes the place of a_j.
@@ -194,37 +206,38 @@ private:
         });
     }
 
-    void pull_block(int64_t row, int64_t count, T* work) {
+    template <class Rows, class From, class To>
+    void pull_block(Rows rows, int64_t count, T* work, From&& from, To&& to) const {
         const int64_t area = coupled_block * W, wide = padded<T>(2 * H);
         T *first = work, *product = first + area, *both = product + area, *mixed = both + 2 * area, *sent = mixed + area;
         for (int64_t i = 0; i < count; i++) {
-            const T* v = in(p.v) + (row + i) * H;
+            const int64_t row = rows(i);
+            const T *v = from(row), *by_new = slope_of(slope_by_new, row);
             each<T>(H, [&](auto lane, int64_t c) {
-                lane.store(first + i * W + c, lane.load(v + c) * lane.load(slope_of(slope_by_new, row + i) + c));
+                lane.store(first + i * W + c, lane.load(v + c) * lane.load(by_new + c));
             });
-            keep(row + i, J + 2, first + i * W, H);
+            keep(row, J + 2, first + i * W, H);
         }
         multiply(count, first, W, back_candidate, product, W);
-        for (int64_t i = 0; i < count; i++) pull_gates(row + i, product + i * W, both + i * wide, mixed + i * W);
+        for (int64_t i = 0; i < count; i++)
+            pull_gates(rows(i), from(rows(i)), product + i * W, both + i * wide, mixed + i * W);
         multiply(count, both, wide, back_gates, mixed, W, Start::add);
         for (int64_t j = 0; j < J; j++) {
             for (int64_t i = 0; i < count; i++) {
-                const T *s = slope(j, row + i), *by = slope(J + j, row + i);
+                const T *s = slope(j, rows(i)), *by = slope(J + j, rows(i));
                 each<T>(H, [&](auto lane, int64_t c) {
                     const Vec<T> m = lane.load(mixed + i * W + c);
                     lane.store(first + i * W + c, m * lane.load(by + c));
                     lane.store(sent + i * W + c, m * lane.load(s + c));
                 });
-                keep(row + i, j, first + i * W, H);
+                keep(rows(i), j, first + i * W, H);
             }
             multiply(count, first, W, back[j], sent, W, Start::add);
-            T* near = out(p.near) + (j * p.rows + row) * H;
-            for (int64_t i = 0; i < count; i++) std::memcpy(near + i * H, sent + i * W, H * sizeof(T));
+            for (int64_t i = 0; i < count; i++) std::memcpy(to(j, rows(i)), sent + i * W, H * sizeof(T));
         }
     }
 
-    void pull_gates(int64_t row, const T* product, T* both, T* mixed) const {
-        const T* v = in(p.v) + row * H;
+    void pull_gates(int64_t row, const T* v, const T* product, T* both, T* mixed) const {
         each<T>(H, [&](auto lane, int64_t c) {
             const Vec<T> d = lane.load(v + c), reset = lane.load(product + c);
             lane.store(both + c, d * lane.load(slope_of(slope_by_z, row) + c));

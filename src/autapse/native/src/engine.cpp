@@ -1,5 +1,6 @@
 // The kernels of one instruction set: compiled once for each, with AUTAPSE_VECTOR_BYTES and AUTAPSE_ENGINE set.
 // Everything is in an unnamed namespace, so that no function of one instruction set can stand in for another's.
+#include "adjoint.h"
 #include "coupled.h"
 #include "driver.h"
 #include "forms/chain.h"
@@ -8,6 +9,7 @@
 #include "forms/lstm.h"
 #include "forms/shared_gate.h"
 #include "forms/ugrnn.h"
+#include "relaxation.h"
 #include "tridiagonal.h"
 
 namespace {
@@ -119,6 +121,16 @@ int coupled_pull(const autapse_coupled* p) {
     return with_coupled<int>(p, [](auto& rule, Scratch& scratch) { return rule.pull(scratch); });
 }
 
+template <template <class> class Solver, class Settings>
+int solve_coupled(const autapse_coupled* p, const Settings* settings) {
+    static thread_local Scratch scratch;
+    scratch.begin();
+    return p->wide ? Solver<double>(*p, *settings).run(scratch) : Solver<float>(*p, *settings).run(scratch);
+}
+
+int coupled_relax(const autapse_coupled* p, const autapse_relaxation* r) { return solve_coupled<Relaxation>(p, r); }
+int coupled_adjoint(const autapse_coupled* p, const autapse_adjoint* a) { return solve_coupled<Adjoint>(p, a); }
+
 int tridiagonal(const autapse_tridiagonal* p) {
     if (p->wide) Tridiagonal<double>(*p).run();
     else Tridiagonal<float>(*p).run();
@@ -130,5 +142,6 @@ int tridiagonal(const autapse_tridiagonal* p) {
 extern const autapse_engine AUTAPSE_ENGINE;
 const autapse_engine AUTAPSE_ENGINE = {
     reserve,       packed_bytes, pack_matrices,    forward,      backward,
-    coupled_bytes, coupled_pack, coupled_evaluate, coupled_pull, tridiagonal,
+    coupled_bytes, coupled_pack, coupled_evaluate, coupled_pull, coupled_relax,
+    coupled_adjoint, tridiagonal,
 };

@@ -1,0 +1,132 @@
+// What the native solvers of coupled systems share: where the rows of each sequence lie, which thread has which
+// sequences, and the tridiagonal systems of one sequence.
+#pragma once
+
+#include "coupled.h"
+
+namespace {
+
+// Row j of step t is row first[t] + j: sequences are sorted, longest first. Even steps come before odd ones, so that the
+// rows below `free` are those of the even steps.
+struct Lattice {
+    explicit Lattice(const autapse_lattice& l)
+        : steps(l.steps), count(l.count), free(l.free), first(l.first), sizes(l.sizes), lengths(l.lengths),
+          step_of(l.step_of), sequence_of(l.sequence_of), offsets(l.offsets), edges(l.own_edges != 0) {}
+
+    int64_t steps, count, free;
+    const int64_t *first, *sizes, *lengths, *step_of, *sequence_of, *offsets;
+    bool edges; // each sequence has its own states before and after; else one row of zeros serves all
+
+    int64_t row(int64_t t, int64_t b) const { return first[t] + b; }
+    int64_t edge(int64_t t, int64_t b) const { return edges ? (t < 0 ? b : count + b) : 0; }
+    // the row of the neighbour j of a row, or -1 past an end
+    int64_t near(int64_t j, int64_t at) const {
+        const int64_t t = step_of[at] + offsets[j], b = sequence_of[at];
+        return t >= 0 && t < lengths[b] ? row(t, b) : -1;
+    }
+    // the row that has this one for its neighbour j, or -1
+    int64_t far(int64_t j, int64_t at) const {
+        const int64_t t = step_of[at] - offsets[j], b = sequence_of[at];
+        return t >= 0 && t < lengths[b] ? row(t, b) : -1;
+    }
+    int64_t lower() const { return offsets[0] < 0 ? 0 : 1; } // which of the two offsets is -1
+    int64_t total() const {
+        int64_t rows = 0;
+        for (int64_t t = 0; t < steps; t++) rows += sizes[t];
+        return rows;
+    }
+};
+
+// The sequences of one thread, and what it needs to list their rows: each goes to the thread that has the fewest rows so far.
+inline int64_t deal(const Lattice& lattice, Team team, int64_t* mine, int64_t* loads) {
+    int64_t found = 0;
+    for (int64_t k = 0; k < team.count; k++) loads[k] = 0;
+    for (int64_t b = 0; b < lattice.count; b++) {
+        int64_t least = 0;
+        for (int64_t k = 1; k < team.count; k++)
+            if (loads[k] < loads[least]) least = k;
+        loads[least] += lattice.lengths[b];
+        if (least == team.index) mine[found++] = b;
+    }
+    return found;
+}
+
+// The rows of some sequences at steps of one parity.
+inline int64_t list_rows(const Lattice& lattice, const int64_t* chosen, int64_t many, int64_t parity, int64_t* rows) {
+    int64_t count = 0;
+    for (int64_t n = 0; n < many; n++)
+        for (int64_t t = parity; t < lattice.lengths[chosen[n]]; t += 2) rows[count++] = lattice.row(t, chosen[n]);
+    return count;
+}
+
+// y_t - lower_t y_{t-1} - upper_t y_{t+1} = right_t of one sequence, the right side being zero at odd steps; or the
+// transposed system. `inverse` and `ahead` hold the elimination.
+template <class T> struct Elimination {
+    const Lattice& lattice;
+    int64_t H;
+    const T *lower, *upper;
+    T *inverse, *ahead;
+    bool transposed;
+
+    const T* before(int64_t t, int64_t b) const {
+        if (t == 0) return nullptr;
+        return transposed ? upper + lattice.row(t - 1, b) * H : lower + lattice.row(t, b) * H;
+    }
+    const T* after(int64_t t, int64_t b) const {
+        if (t + 1 == lattice.lengths[b]) return nullptr;
+        return transposed ? lower + lattice.row(t + 1, b) * H : upper + lattice.row(t, b) * H;
+    }
+
+    void eliminate(int64_t b) const {
+        for (int64_t t = 0; t < lattice.lengths[b]; t++) {
+            const T *a = before(t, b), *c = after(t, b), *last = a ? ahead + lattice.row(t - 1, b) * H : nullptr;
+            T *pivot = inverse + lattice.row(t, b) * H, *next = ahead + lattice.row(t, b) * H;
+            each<T>(H, [&](auto lane, int64_t n) {
+                Vec<T> d = splat(T(1));
+                if (a) d -= lane.load(a + n) * lane.load(last + n);
+                d = T(1) / d;
+                lane.store(pivot + n, d);
+                lane.store(next + n, c ? lane.load(c + n) * d : Vec<T>{});
+            });
+        }
+    }
+
+    // right [free, H] -> y [N, H]
+    void solve(int64_t b, const T* right, T* y) const {
+        const int64_t length = lattice.lengths[b];
+        for (int64_t t = 0; t < length; t++) {
+            const int64_t at = lattice.row(t, b) * H;
+            const T *a = before(t, b), *last = a ? y + lattice.row(t - 1, b) * H : nullptr;
+            const T* given = t % 2 ? nullptr : right + at;
+            each<T>(H, [&](auto lane, int64_t n) {
+                Vec<T> sum = given ? lane.load(given + n) : Vec<T>{};
+                if (a) sum += lane.load(a + n) * lane.load(last + n);
+                lane.store(y + at + n, sum * lane.load(inverse + at + n));
+            });
+        }
+        for (int64_t t = length - 2; t >= 0; t--) {
+            const int64_t at = lattice.row(t, b) * H, later = lattice.row(t + 1, b) * H;
+            each<T>(H, [&](auto lane, int64_t n) {
+                lane.store(y + at + n, lane.load(y + at + n) + lane.load(ahead + at + n) * lane.load(y + later + n));
+            });
+        }
+    }
+};
+
+// f(row) for each even step of a sequence.
+template <class F> void even_rows(const Lattice& lattice, int64_t b, F&& f) {
+    for (int64_t t = 0; t < lattice.lengths[b]; t += 2) f(lattice.row(t, b));
+}
+
+template <class T> double product_of(const T* x, const T* y, int64_t n) {
+    Vec<T> total{};
+    each<T>(n, [&](auto lane, int64_t j) { total += lane.keep(lane.load(x + j) * lane.load(y + j)); });
+    return (double)sum<T>(total);
+}
+
+// to = x + factor * y
+template <class T> void combine(T* to, const T* x, T factor, const T* y, int64_t n) {
+    each<T>(n, [&](auto lane, int64_t j) { lane.store(to + j, lane.load(x + j) + factor * lane.load(y + j)); });
+}
+
+} // namespace
