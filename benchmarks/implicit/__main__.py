@@ -25,12 +25,13 @@ RESULTS = ROOT / "benchmarks" / "results" / "implicit.json"
 def measure(quick: bool, threads: int) -> dict[str, object]:
     """Everything, each part as a table of rows."""
     kept = set_flushing(True, threads)  # first of all: before any thread has started
-    from autapse.benchmark.machine import software
     from counts import count_all
     from growth import measure_growth
     from settings import Settings
     from steps import measure_steps
     from weights import train_all
+
+    from autapse.benchmark.machine import software
 
     settings = Settings.quick() if quick else Settings()
     models = train_all(settings)

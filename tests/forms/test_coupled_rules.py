@@ -1,4 +1,4 @@
-"""The rules of implicit networks: against their equations written out with loops, and against automatic differentiation."""
+"""The rules of implicit networks: against their equations written out with loops, and against autograd."""
 
 from __future__ import annotations
 

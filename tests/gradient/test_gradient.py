@@ -41,7 +41,9 @@ def test_finite_differences(kind: str, stencil: tuple[int, ...], boundary: str) 
 
 
 @pytest.mark.parametrize(
-    "solver", [GMRES(max_iterations=60), BiCGStab(max_iterations=200), BlockTridiagonal()], ids=["gmres", "bicg", "direct"]
+    "solver",
+    [GMRES(max_iterations=60), BiCGStab(max_iterations=200), BlockTridiagonal()],
+    ids=["gmres", "bicg", "direct"],
 )
 @pytest.mark.parametrize("kind", ["ImplicitGRU", "ImplicitLSTM"])
 def test_implicit_is_autograd_through_a_converged_iteration(kind: str, solver: Any) -> None:
@@ -60,7 +62,9 @@ def test_phantom_and_unrolled_tend_to_the_implicit_gradient() -> None:
     def gradient(of: Any) -> Tensor:
         network = layer(gradient=of)
         output = network(x, lengths=LENGTHS)[0]
-        return torch.cat([g.flatten() for g in torch.autograd.grad((output * weights).sum(), list(network.parameters()))])
+        return torch.cat(
+            [g.flatten() for g in torch.autograd.grad((output * weights).sum(), list(network.parameters()))]
+        )
 
     exact = gradient(Implicit())
     errors = {

@@ -150,7 +150,7 @@ def test_learned_boundaries_are_parameters_and_get_gradients() -> None:
     assert torch.autograd.gradcheck(of, (edges,))
 
 
-# Reports, tolerances, solvers -------------------------------------------------------------------------------------------
+# Reports, tolerances, solvers -----------------------------------------------------------------------------------------
 
 
 def test_reports_are_in_the_callers_order() -> None:
@@ -234,7 +234,7 @@ def test_nan_input_does_not_spread() -> None:
     close(output[:, [0, 2]], clean[:, [0, 2]])
 
 
-# Warm starts ------------------------------------------------------------------------------------------------------------
+# Warm starts ----------------------------------------------------------------------------------------------------------
 
 
 @every_kind

@@ -1,4 +1,4 @@
-"""The kernels of the implicit GRU: equal to the plain PyTorch system, whatever the size, the threads, the instructions."""
+"""The kernels of the implicit GRU: equal to the plain PyTorch system, whatever size, threads and instructions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def systems(
     hidden: int, stencil: tuple[int, ...] = (-1, 1), dtype: torch.dtype = torch.float64, edges: bool = False
 ) -> tuple[Coupled, FusedCoupled]:
     count = len(stencil)
-    matrices = [torch.randn(shape, dtype=dtype) / hidden**0.5 for shape in ((count, hidden, hidden), (2 * hidden, hidden), (hidden, hidden))]  # fmt: skip
+    shapes = ((count, hidden, hidden), (2 * hidden, hidden), (hidden, hidden))
+    matrices = [torch.randn(shape, dtype=dtype) / hidden**0.5 for shape in shapes]
     rule = CoupledGRU(stencil, *matrices)
     lattice = Lattice(torch.tensor(LENGTHS), stencil, torch.device("cpu"), edges)
     u = torch.randn(lattice.total, (count + 3) * hidden, dtype=dtype)

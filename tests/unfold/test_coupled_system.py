@@ -33,7 +33,9 @@ LENGTHS = [7, 4, 1, 0]
 H = 3
 
 
-def system(kind: Any = CoupledGRU, stencil: tuple[int, ...] = (-1, 1), edges: bool = False, scale: float = 0.6) -> Coupled:
+def system(
+    kind: Any = CoupledGRU, stencil: tuple[int, ...] = (-1, 1), edges: bool = False, scale: float = 0.6
+) -> Coupled:
     count, double = len(stencil), torch.float64
 
     def random(*shape: int) -> Tensor:
@@ -88,7 +90,7 @@ def test_evaluation_position_by_position(kind: Any, stencil: tuple[int, ...], ed
 
 
 def jacobian(coupled: Coupled, z: Tensor) -> Tensor:
-    found = torch.autograd.functional.jacobian(lambda z: coupled.evaluate(z), z)
+    found = torch.autograd.functional.jacobian(coupled.evaluate, z)
     return found.reshape(z.numel(), z.numel())
 
 

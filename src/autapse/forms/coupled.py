@@ -87,7 +87,7 @@ class AnySlope(Slope):
         self, function: Callable[..., Tensor], u: Tensor, neighbours: Neighbours, operands: Sequence[Tensor]
     ) -> None:
         self.function, self.u, self.neighbours, self.operands = function, u, neighbours, tuple(operands)
-        self.value, self._pull = torch.func.vjp(self._of_neighbours, *neighbours)
+        self.value, self._pull = torch.func.vjp(self._of_neighbours, *neighbours)[:2]
 
     def _of_neighbours(self, *neighbours: Tensor) -> Tensor:
         return self.function(self.u, *neighbours)

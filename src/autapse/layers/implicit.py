@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -109,7 +109,7 @@ def _checked(name: str, value: Any, kind: type, rule: str) -> Any:
 class ImplicitLayer(Layer):
     """A layer whose states are coupled both ways; not for direct use."""
 
-    cell_type: type[ImplicitCell]
+    cell_type: ClassVar[type[ImplicitCell]]
 
     def __init__(
         self,
@@ -152,7 +152,7 @@ class ImplicitLayer(Layer):
         raise NotImplementedError(f"{words} Use a one-way layer such as autapse.GRU, or whole windows.")
 
     @torch.compiler.disable
-    def forward(  # type: ignore[override]
+    def forward(
         self,
         x: Tensor | PackedSequence,  # [T, B, D], [B, T, D] if batch_first, [T, D], or packed
         h0: Hidden = None,  # the pair (before, after) of boundary states, each as another layer's h0
@@ -211,9 +211,7 @@ class ImplicitLayer(Layer):
         layers = list(start_states) if isinstance(start_states, tuple | list) else [start_states]
         if len(layers) != self.num_layers:
             checks.fail("start_states", f"have one entry per layer, {self.num_layers} in all", len(layers))
-        return [
-            _start_rows(entry, cell, batch) for entry, cell in zip(layers, self.cells.values(), strict=True)
-        ]
+        return [_start_rows(entry, cell, batch) for entry, cell in zip(layers, self.cells.values(), strict=True)]
 
 
 def _edges_of(cell: ImplicitCell, batch: Batch) -> Tensor:
@@ -343,7 +341,9 @@ class Implicit(nn.Module):
         tolerances = self.solving.begin()
         lattice = make_lattice(batch, self.stencil, h0 is not None or self.edges is not None)
         keep = self.solving.solutions.open(keys, batch)
-        begin = keep.start(0, lattice, self.hidden_size, edges) if begin is None else begin.index_select(0, lattice.packed)
+        begin = (
+            keep.start(0, lattice, self.hidden_size, edges) if begin is None else begin.index_select(0, lattice.packed)
+        )
         parameters = tuple(self.rule.parameters()) if isinstance(self.rule, nn.Module) else ()
         rule = AnyRule(self._checked_rule, self.stencil, parameters)
         ordered = batch.rows.index_select(0, lattice.packed)
@@ -372,7 +372,9 @@ class Implicit(nn.Module):
             checks.fail("h0", "be the pair of states before and after", type(h0).__name__, kind=checks.KindError)
         for state in h0:
             if tuple(state.shape) != expected:
-                checks.fail("h0", f"be a pair of tensors of shape {expected}", tuple(state.shape), kind=checks.ShapeError)
+                checks.fail(
+                    "h0", f"be a pair of tensors of shape {expected}", tuple(state.shape), kind=checks.ShapeError
+                )
         return torch.cat([batch.sort(state.reshape(batch.count, size)) for state in h0])
 
     def extra_repr(self) -> str:

@@ -37,7 +37,9 @@ class Solutions:
         if len(names) != batch.count:
             checks.fail("keys", f"be one per sequence, {batch.count} in all", len(names))
         if not self.limit:
-            checks.fail("keys", "go with a layer that keeps solutions", names[:3], "Build it with cache=256 (megabytes).")
+            checks.fail(
+                "keys", "go with a layer that keeps solutions", names[:3], "Build it with cache=256 (megabytes)."
+            )
         order = range(batch.count) if batch.order is None else batch.order.tolist()
         return Opened(self, [names[n] for n in order])
 

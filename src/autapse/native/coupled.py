@@ -93,7 +93,7 @@ class CoupledKernel:
         g: Tensor,  # [N, H]
         **settings: float,
     ) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:  # [N, H]; [B] each
-        """v = g + Jᵀ·v by GMRES on the stencil (−1, 1); and residual, iterations and success of each sequence."""
+        """V = g + Jᵀ·v by GMRES on the stencil (−1, 1); and residual, iterations and success of each sequence."""
         g = g.contiguous()
         v = torch.empty_like(g)
         problem = self._for(len(g))

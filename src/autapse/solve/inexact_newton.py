@@ -28,8 +28,8 @@ class InexactNewton(Solver):
     converges locally where ‖I + η·f′‖ < 1 (its Theorem 1). The paper learns η with the network; `eta` is such a number.
     Without it η is Barzilai and Borwein's, −⟨s, s⟩ / ⟨s, y⟩ for the last step s and the change y of f. That may be
     negative, so points that F moves away from are found too. Residuals may grow for some steps, as that method's do;
-    where they do not fall again, the problem goes back to its best point and takes steps that lower the residual. Where the
-    theorem's condition holds for some η, short steps of its sign do, so it converges.
+    where they do not fall again, the problem goes back to its best point and takes steps that lower the residual. Where
+    the theorem's condition holds for some η, short steps of its sign do, so it converges.
     """
 
     eta: float | None = None

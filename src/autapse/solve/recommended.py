@@ -15,8 +15,9 @@ from autapse.solve.sweeps import Sweeps
 def recommended() -> Chain:
     """For systems with elementwise couplings on a line.
 
-    Two opposite regimes are hard. Near a fold, Newton with a line search and acceleration from the start stall where the
-    plain iteration gets through; where some modes of J exceed 1 the plain iteration cycles and Newton's full step works.
+    Two opposite regimes are hard. Near a fold, Newton with a line search and acceleration from the start stall where
+    the plain iteration gets through; where some modes of J exceed 1 the plain iteration cycles, and acceleration or
+    Newton's full step works. So each stage after the first is for what the others cannot do.
     """
     newton = Newton(linear=GMRES(max_iterations=40), max_iterations=12)
     return Chain(

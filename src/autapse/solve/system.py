@@ -11,9 +11,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from autapse.solve.report import SolveReport
-
 from autapse import checks
+from autapse.solve.report import SolveReport
 
 
 class Groups:

@@ -1,8 +1,8 @@
 """Checkpoints: safetensors for tensors, JSON for the rest; a crash at any moment leaves a whole one.
 
 `checkpoint-<step>.safetensors` has the present weights (`model.`), the best ones (`best.`), the optimizer's state
-(`optimizer.<parameter>.`), what an implicit layer keeps to start solves from (`solutions.`), and the run's config in its
-metadata. `state.json`, renamed into place last, names the
+(`optimizer.<parameter>.`), what an implicit layer keeps to start solves from (`solutions.`), and the run's config in
+its metadata. `state.json`, renamed into place last, names the
 checkpoint that it belongs to and has its checksum. There is no random state to save: the randomness of a step is drawn
 from (seed, step, process).
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
@@ -33,7 +34,7 @@ class Coupled(System):
         self.groups = Groups(lattice.count, lattice.owner)
 
     @cached_property
-    def free_groups(self) -> Groups:  # type: ignore[override]
+    def free_groups(self) -> Groups:
         return Groups(self.lattice.count, self.lattice.owner[: self.lattice.free])
 
     @property
@@ -73,7 +74,9 @@ class Coupled(System):
         return torch.cat([self._evaluate(z, colour) for colour in range(len(self.lattice.colours))])
 
     def _evaluate(self, z: Tensor, colour: int) -> Tensor:
-        return self.rule.evaluate(self.drive(self.lattice.colours[colour]), self.near(z[self.lattice.other(colour)], colour))
+        return self.rule.evaluate(
+            self.drive(self.lattice.colours[colour]), self.near(z[self.lattice.other(colour)], colour)
+        )
 
     def free(self, z: Tensor) -> Tensor:
         return z[: self.lattice.free]
@@ -135,7 +138,10 @@ class Coupled(System):
                 last = torch.cat([found, last[lattice.sizes[t] :]])
             passes.append(z)
         tables = [self.near_all(z) for z in passes]
-        near = [tuple(tables[offset > 0][c][n] for n, offset in enumerate(self.rule.offsets)) for c in range(len(lattice.colours))]
+        near = [
+            tuple(tables[offset > 0][c][n] for n, offset in enumerate(self.rule.offsets))
+            for c in range(len(lattice.colours))
+        ]
         return torch.cat([self.rule.evaluate(self.drive(rows), near[c]) for c, rows in enumerate(lattice.colours)])
 
     def near_all(self, z: Tensor) -> list[Neighbours]:
@@ -203,7 +209,9 @@ class CoupledSlope(Linear):
     def blocks(self) -> Blocks:
         lattice, offsets = self.system.lattice, self.system.rule.offsets
         if not set(offsets) <= {-1, 1}:
-            raise NotImplementedError(f"Blocks on the stencil {offsets} are not tridiagonal: use GMRES() or BiCGStab().")
+            raise NotImplementedError(
+                f"Blocks on the stencil {offsets} are not tridiagonal: use GMRES() or BiCGStab()."
+            )
         found = {}
         for n, offset in enumerate(offsets):
             rows = torch.cat([slope.blocks()[n] for slope in self.slopes])
@@ -214,7 +222,7 @@ class CoupledSlope(Linear):
     # The adjoint ------------------------------------------------------------------------------------------------
 
     def adjoint(self, gradient: Tensor, solver: LinearSolver, rtol: float) -> tuple[Tensor, LinearReport]:
-        """v of v = g + Jᵀ·v. With two colours on the first alone: one elimination halves the unknowns."""
+        """V of v = g + Jᵀ·v. With two colours on the first alone: one elimination halves the unknowns."""
         lattice = self.system.lattice
         if not lattice.two_colours or not solver.iterative:
             return solver.solve(Resolvent(self, transposed=True), gradient, rtol)
@@ -225,14 +233,15 @@ class CoupledSlope(Linear):
     def gradients(self, v: Tensor) -> tuple[Tensor | None, ...]:
         """Of u, of the edges, and of the rule's operands."""
         lattice = self.system.lattice
-        drives, edges, weights = [], torch.zeros_like(self.system.edges), None
+        drives, edges, weights = [], torch.zeros_like(self.system.edges), []
         for colour, (slope, rows) in enumerate(zip(self.slopes, lattice.colours, strict=True)):
             drive, near, found = slope.gradients(v[rows])
             drives.append(drive)
-            weights = found if weights is None else tuple(a if b is None else a + b for a, b in zip(weights, found, strict=True))  # type: ignore[operator]
+            weights.append(found)
             if lattice.edges:
                 self._add_edges(edges, near, colour)
-        return torch.cat(drives), edges if lattice.edges else None, *(weights or ())
+        totals = (_total(parts) for parts in zip(*weights, strict=True))
+        return torch.cat(drives), edges if lattice.edges else None, *totals
 
     def _add_edges(self, edges: Tensor, near: Neighbours, colour: int) -> None:
         lattice = self.system.lattice
@@ -242,6 +251,11 @@ class CoupledSlope(Linear):
             index = lattice.neighbours[colour][offset]
             outside = (index >= size).nonzero()[:, 0]
             edges.index_add_(0, index[outside] - size, part[outside])
+
+
+def _total(parts: Sequence[Tensor | None]) -> Tensor | None:
+    there = [part for part in parts if part is not None]
+    return functools.reduce(torch.add, there) if there else None
 
 
 class _HalfAdjoint(Operator):

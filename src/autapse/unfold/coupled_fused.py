@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeGuard
 
 import torch
 from torch import Tensor
@@ -20,7 +21,7 @@ from autapse.unfold.fused import kernels_serve
 from autapse.unfold.lattice import Lattice
 
 
-def can_fuse_rule(rule: Rule, u: Tensor, edges: Tensor) -> bool:
+def can_fuse_rule(rule: Rule, u: Tensor, edges: Tensor) -> TypeGuard[CoupledGRU]:
     """Whether the kernels can run a rule on this input; where they cannot, the reference can."""
     if type(rule) is not CoupledGRU or len(rule.offsets) > MOST_OFFSETS or not kernels_serve(u):
         return False

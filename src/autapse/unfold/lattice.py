@@ -65,9 +65,7 @@ class Lattice:
         self._told = (*self.steps, self.lengths.contiguous(), self._t, self._sequence, offsets)
         names = ("first", "sizes", "lengths", "step_of", "sequence_of", "offsets")
         pointers: dict[str, Any] = {n: t.data_ptr() for n, t in zip(names, self._told, strict=True)}
-        return library.Lattice(
-            steps=self.extent, count=self.count, free=self.free, own_edges=self.edges, **pointers
-        )
+        return library.Lattice(steps=self.extent, count=self.count, free=self.free, own_edges=self.edges, **pointers)
 
     @property
     def colours(self) -> list[slice]:

@@ -28,8 +28,9 @@ def unfold_coupled(
     note: Callable[[LinearReport], None],
 ) -> tuple[Tensor, SolveReport]:
     """The states at all positions, in the lattice's order, with a graph where one is wanted; and how the solve went."""
-    kind = FusedCoupled if can_fuse_rule(rule, u, edges) else Coupled
-    system = kind(rule, u, lattice, edges)
+    system = (
+        FusedCoupled(rule, u, lattice, edges) if can_fuse_rule(rule, u, edges) else Coupled(rule, u, lattice, edges)
+    )
     with torch.no_grad():
         z, report = solver.solve(system, start, rtol)
     if not (torch.is_grad_enabled() and any(t.requires_grad for t in system.operands)):

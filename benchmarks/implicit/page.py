@@ -1,0 +1,95 @@
+"""The tables of docs/implicit-speed.md from the stored results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+START, END = "<!-- results -->", "<!-- end of results -->"
+Results = dict[str, Any]
+
+
+def render(page: str, results: Results) -> str:
+    """A page with the text between its markers made anew."""
+    before, start, rest = page.partition(START)
+    _, end, after = rest.partition(END)
+    if not (start and end):
+        raise ValueError(f"The page must have the lines {START} and {END}, in this order.")
+    parts = [_machine(results), _steps(results), _counts(results), _growth(results)]
+    return "\n\n".join([f"{before}{START}", *parts, f"{END}{after}"])
+
+
+def table(headings: list[str], rows: list[list[Any]]) -> str:
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
+
+
+def _machine(results: Results) -> str:
+    hardware, software, training = results["hardware"], results["software"], results["training"]
+    words = "; ".join(
+        f"k = {hidden}: {facts['seconds']:.0f} s, validation error {facts['validation_error']}, "
+        f"{facts['unsolved']} sequences unsolved"
+        for hidden, facts in training.items()
+    )
+    settings = results["settings"]
+    return (
+        f"{hardware['cpu']}, {hardware['cores']} cores, {software['threads']} threads, torch {software['torch']}, "
+        f"kernels for {software['native']['instruction_set']}, commit {results['commit']}; {results['seconds']} s in all "
+        f"by `{results['command']}`.\n\nTraining of {settings['phases'][-1]} steps of {settings['batch']} walks by "
+        f"Adam at rate {settings['rate']:g}, seed {settings['seed']}, at the default tolerances: {words}."
+    )
+
+
+def _steps(results: Results) -> str:
+    rows = []
+    for row in results["steps"]:
+        for name, seconds in row["seconds"].items():
+            ratio = f"{row['ratio_to_torch'][name]:.2f}"
+            rows.append([row["hidden"], name, row["parameters"][name], f"{1e3 * seconds:.1f} ms", ratio])
+    text = (
+        "### A training step\n\nForward and backward of a batch, the mean over the batches of the best of several "
+        "rounds, in turns. The ratio is to the faster of torch.nn's two ways. `1e-4` has both tolerances there; `paper` "
+        "is the paper's solver for the states at that tolerance, with our adjoint, timed once."
+    )
+    return f"{text}\n\n{table(['k', 'network', 'parameters', 'time', 'ratio'], rows)}"
+
+
+def _counts(results: Results) -> str:
+    rows = []
+    for row in results["counts"]:
+        adjoint = f"{row['adjoint']} / {row['adjoint_95']}" if "adjoint" in row else ""
+        evaluations = f"{row['evaluations']} / {row['evaluations_95']}"
+        cells = [row["hidden"], row["step"], row["solver"], evaluations, adjoint, row["iterations"]]
+        rows.append([*cells, f"{row['failures']} of {row['sequences']}", f"{1e3 * row['seconds_per_batch']:.1f} ms"])
+    text = (
+        "### Evaluations and failures\n\nWalks of 1 to 40 steps, relative residual 1e-4. Evaluations of F, mean and "
+        "95th percentile; a product with the Jacobian counts as one. The adjoint's are its products, for the gradient "
+        "of the task's loss; a pass has two more evaluations, before and after. `time` is that of one batch, the first "
+        "time it is solved. The kernels serve the tridiagonal solvers, the evaluations of all others, and the adjoint."
+    )
+    headings = ["k", "step", "solver", "evaluations", "adjoint", "iterations", "failures", "time"]
+    return f"{text}\n\n{table(headings, rows)}"
+
+
+def _growth(results: Results) -> str:
+    growth = results["growth"]
+    rows = [
+        [
+            row["hidden"],
+            row["solver"],
+            row["length"],
+            row["evaluations"],
+            row["failures"],
+            f"{1e3 * row['seconds']:.1f} ms",
+        ]
+        for row in growth["rows"]
+    ]
+    fits = [
+        [fit["hidden"], fit["solver"], fit["what"], f"{fit['factor']:.3g} n^{fit['exponent']}", fit["r2"]]
+        for fit in growth["fits"]
+    ]
+    text = (
+        "### Growth with the length\n\nTrained weights, 20 sequences of n steps, each of walks of 20 to 40 steps one "
+        "after the other. The paper has 0.17 n^1.8 seconds (r² 0.994) on the walk and 0.29 n^1.3 (r² 0.910) on tagging."
+    )
+    first = table(["k", "solver", "n", "evaluations", "failures of 20", "time"], rows)
+    return f"{text}\n\n{first}\n\n{table(['k', 'solver', 'of', 'fit', 'r²'], fits)}"

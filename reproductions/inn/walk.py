@@ -1,0 +1,237 @@
+"""The biased walk of the paper on implicitly-defined networks (section 3.1, table 1, and the run times of section 4).
+
+Train with the command line, one run per bias and network (README.md has the lines), then
+python reproductions/inn/walk.py collect RUNS...      settings and scores of the runs into results/walk.json
+python reproductions/inn/walk.py runtime RUNS...      section 4 on the implicit runs, into results/runtime.json
+python reproductions/inn/walk.py render               the tables of README.md from both
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+from autapse import checks, files
+
+HERE = Path(__file__).resolve().parent
+RESULTS, RUNTIME, PAGE = HERE / "results" / "walk.json", HERE / "results" / "runtime.json", HERE / "README.md"
+START, END = "<!-- results -->", "<!-- end of results -->"
+BIASES = (2.0, 1.0, 0.75, 0.5, 0.25)
+PAPER = {"implicit": (0.0226, 0.0518, 0.0782, 0.119, 0.189), "b-LSTM": (0.0210, 0.0589, 0.0879, 0.132, 0.205)}
+FLOOR = (0.0197, 0.0557, 0.0832, 0.1300, 0.1986)  # docs/training.md: of 20,000 walks each, d = 8
+LENGTHS = (5, 10, 15, 20, 25, 30, 35, 40)
+BATCH = 20
+
+
+def collect(runs: list[Path]) -> None:
+    """One row per finished run."""
+    from autapse.benchmark.machine import hardware, software
+
+    rows = [_row(run) for run in runs]
+    rows.sort(key=lambda row: (-row["bias"], row["network"], row["width"]))
+    files.write_json(RESULTS, {"hardware": hardware(), "software": software(), "runs": rows})
+    print(f"{RESULTS}: {len(rows)} runs")
+
+
+def _row(run: Path) -> dict[str, Any]:
+    if not (run / "summary.json").exists():
+        raise checks.InputError(f"{run} has no summary.json: it is not finished. `autapse resume {run}` goes on.")
+    config, summary = files.read_json(run / "config.json"), files.read_json(run / "summary.json")
+    implicit = config["model"]["cell"].startswith("implicit")
+    width = config["model"]["hidden_size"][0] * (1 if implicit else 2)
+    return {
+        "network": "implicit" if implicit else "b-LSTM",
+        "bias": config["task"]["bias"],
+        "width": width,
+        **{name: summary[name] for name in ("test", "validation", "floor", "baseline", "parameters", "best_step")},
+        **{name: summary[name] for name in ("steps", "seconds", "seed", "unsolved") if name in summary},
+        "settings": {name: config[name] for name in ("task", "model", "training")},
+    }
+
+
+def runtime(runs: list[Path]) -> None:
+    """Newton iterations, inner limits, time against n and b: the paper's solver and ours, on trained weights."""
+    rows = [row for run in runs for row in _runtime(run)]
+    files.write_json(RUNTIME, {"batch": BATCH, "rows": rows, "fits": _fits(rows)})
+    print(f"{RUNTIME}: {len(rows)} rows")
+
+
+def _runtime(run: Path) -> list[dict[str, Any]]:
+    import torch
+
+    from autapse.solve import NotConvergedWarning, Paper, recommended
+    from autapse.tasks import Walk
+    from autapse.training import load_run
+
+    model, config = load_run(run)
+    task = config.task
+    assert isinstance(task, Walk)
+    x = torch.from_numpy(Walk(bias=task.bias, test_size=40 * BATCH).split("test", 1).inputs)
+    lengths = (x.abs().sum(2) > 0).sum(1) + 1
+    long = x[lengths >= LENGTHS[-1]][:BATCH]
+    rows = []
+    for n in LENGTHS:
+        system = _system(model.layer, long[:, :n])
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore", NotConvergedWarning)
+            start = time.perf_counter()
+            _, report, facts = Paper().solve_with_statistics(system, rtol=1e-4)
+            paper = time.perf_counter() - start
+            times = []
+            for _ in range(5):
+                start = time.perf_counter()
+                _, ours = recommended().solve(system, rtol=1e-4)
+                times.append(time.perf_counter() - start)
+        row = {
+            "bias": task.bias,
+            "length": n,
+            "sequences": len(long),
+            "paper_seconds": paper,
+            "paper_newton": float(report.iterations.double().mean()),
+            "paper_newton_most": int(report.iterations.max()),
+            "paper_evaluations": float(report.evaluations.mean()),
+            "paper_failures": int((~report.converged).sum()),
+            "inner_limit_hits": facts.inner_limit_hits,
+            "linear_solves": facts.linear_solves,
+            "ours_seconds": min(times),
+            "ours_evaluations": float(ours.evaluations.mean()),
+            "ours_failures": int((~ours.converged).sum()),
+        }
+        print(row, flush=True)
+        rows.append(row)
+    return rows
+
+
+def _system(layer: Any, x: Any) -> Any:
+    """The coupled system of the layer's cell for a batch of equal lengths."""
+    import torch
+
+    from autapse.unfold.coupled import Coupled
+    from autapse.unfold.coupled_fused import FusedCoupled, can_fuse_rule
+    from autapse.unfold.lattice import Lattice
+
+    cell = layer.cells["l0"]
+    count, steps, size = x.shape
+    lattice = Lattice(torch.full((count,), steps), cell.stencil, x.device, False)
+    with torch.no_grad():
+        rows = x.transpose(0, 1).reshape(-1, size).index_select(0, lattice.packed)
+        rule, u, edges = cell.prepare(), cell.drive(rows), x.new_zeros(1, cell.hidden_size)
+        return (
+            FusedCoupled(rule, u, lattice, edges) if can_fuse_rule(rule, u, edges) else Coupled(rule, u, lattice, edges)
+        )
+
+
+def _fits(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """factor·n^exponent of the seconds, by least squares of the logarithms."""
+    import numpy as np
+
+    fits = []
+    for bias in dict.fromkeys(row["bias"] for row in rows):
+        own = [row for row in rows if row["bias"] == bias]
+        for who in ("paper", "ours"):
+            x, y = (np.log([row[name] for row in own]) for name in ("length", f"{who}_seconds"))
+            exponent, start = np.polyfit(x, y, 1)
+            r2 = 1 - float(((y - exponent * x - start) ** 2).sum() / ((y - y.mean()) ** 2).sum())
+            fits.append({"bias": bias, "who": who, "factor": math.exp(start), "exponent": float(exponent), "r2": r2})
+    return fits
+
+
+# The page -----------------------------------------------------------------------------------------------------------
+
+
+def render() -> str:
+    """README.md with the text between its markers made anew."""
+    text = PAGE.read_text(encoding="utf-8")
+    before, _, rest = text.partition(START)
+    after = rest.partition(END)[2]
+    parts = [_table_one(files.read_json(RESULTS)["runs"])]
+    if RUNTIME.exists():
+        parts.append(_section_four(files.read_json(RUNTIME)))
+    return "\n\n".join([f"{before}{START}", *parts, f"{END}{after}"])
+
+
+def table(headings: list[str], rows: list[list[Any]]) -> str:
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
+
+
+def _best(runs: list[dict[str, Any]], network: str, bias: float) -> dict[str, Any] | None:
+    """The width that is best in validation."""
+    own = [run for run in runs if (run["network"], run["bias"]) == (network, bias)]
+    return min(own, key=lambda run: run["validation"]) if own else None
+
+
+def _table_one(runs: list[dict[str, Any]]) -> str:
+    rows = []
+    for n, bias in enumerate(BIASES):
+        ours, lstm = (_best(runs, network, bias) for network in PAPER)
+        floors = {f"{run['floor']:.4f}" for run in (ours, lstm) if run}
+        cells = [f"{run['test']:.4f}" if run else "not run" for run in (ours, lstm)]
+        gap = f"{ours['test'] - ours['floor']:+.4f}" if ours else ""
+        width = lstm["width"] if lstm else ""
+        rows.append(
+            [
+                bias,
+                cells[0],
+                PAPER["implicit"][n],
+                cells[1],
+                width,
+                PAPER["b-LSTM"][n],
+                ", ".join(floors),
+                FLOOR[n],
+                gap,
+            ]
+        )
+    headings = ["b", "implicit, ours", "paper", "b-LSTM, ours", "its width", "paper", "floor of the test set"]
+    first = table([*headings, "floor, expected", "ours above its floor"], rows)
+    detail = [
+        [run["bias"], run["network"], run["width"], run["parameters"], f"{run['test']:.4f}", f"{run['validation']:.4f}",
+         run["steps"], run["best_step"], f"{run['seconds']:.0f} s", run.get("unsolved", 0)]
+        for run in runs
+    ]  # fmt: skip
+    columns = ["b", "network", "width", "parameters", "test", "validation", "steps", "best at", "time", "unsolved"]
+    return f"### Error rates\n\n{first}\n\nEvery run:\n\n{table(columns, detail)}"
+
+
+def _section_four(facts: dict[str, Any]) -> str:
+    rows = [
+        [row["bias"], row["length"], f"{row['paper_newton']:.1f}", row["paper_newton_most"],
+         f"{row['inner_limit_hits']} of {row['linear_solves']}", f"{row['paper_evaluations']:.0f}",
+         row["paper_failures"], f"{row['paper_seconds']:.2f} s", f"{row['ours_evaluations']:.1f}",
+         row["ours_failures"], f"{1e3 * row['ours_seconds']:.1f} ms"]
+        for row in facts["rows"] if row["length"] in (10, 20, 40)
+    ]  # fmt: skip
+    headings = ["b", "n", "Newton iterations", "most", "inner limit hit", "evaluations", "failures", "time"]
+    first = table([*headings, "ours: evaluations", "failures", "time"], rows)
+    fits = [
+        [fit["bias"], fit["who"], f"{fit['factor']:.3g} n^{fit['exponent']:.2f}", f"{fit['r2']:.3f}"]
+        for fit in facts["fits"]
+    ]
+    return f"### Run time of a batch of {facts['batch']}\n\n{first}\n\n{table(['b', 'solver', 'seconds', 'r²'], fits)}"
+
+
+def main(words: list[str]) -> int:
+    if not words or words[0] not in ("collect", "runtime", "render"):
+        print(__doc__)
+        return 2
+    runs = [Path(word) for word in words[1:]]
+    try:
+        if words[0] == "collect":
+            collect(runs)
+        elif words[0] == "runtime":
+            runtime(runs)
+        else:
+            files.write_bytes(PAGE, render().encode())
+            print(f"{PAGE}: made")
+    except checks.InputError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
