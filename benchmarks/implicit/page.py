@@ -33,8 +33,8 @@ def _machine(results: Results) -> str:
     settings = results["settings"]
     return (
         f"{hardware['cpu']}, {hardware['cores']} cores, {software['threads']} threads, torch {software['torch']}, "
-        f"kernels for {software['native']['instruction_set']}, commit {results['commit']}; {results['seconds']} s in all "
-        f"by `{results['command']}`.\n\nTraining of {settings['phases'][-1]} steps of {settings['batch']} walks by "
+        f"kernels for {software['native']['instruction_set']}, commit {results['commit']}; {results['seconds']} s in "
+        f"all by `{results['command']}`.\n\nTraining of {settings['phases'][-1]} steps of {settings['batch']} walks by "
         f"Adam at rate {settings['rate']:g}, seed {settings['seed']}, at the default tolerances: {words}."
     )
 
@@ -47,8 +47,8 @@ def _steps(results: Results) -> str:
             rows.append([row["hidden"], name, row["parameters"][name], f"{1e3 * seconds:.1f} ms", ratio])
     text = (
         "### A training step\n\nForward and backward of a batch, the mean over the batches of the best of several "
-        "rounds, in turns. The ratio is to the faster of torch.nn's two ways. `1e-4` has both tolerances there; `paper` "
-        "is the paper's solver for the states at that tolerance, with our adjoint, timed once."
+        "rounds, in turns. The ratio is to the faster of torch.nn's two ways. `1e-4` has both tolerances there; "
+        "`paper` is the paper's solver for the states at that tolerance, with our adjoint, timed once."
     )
     return f"{text}\n\n{table(['k', 'network', 'parameters', 'time', 'ratio'], rows)}"
 

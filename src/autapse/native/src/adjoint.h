@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cmath>
+#include <limits>
 
 #include "sequences.h"
 
@@ -37,13 +38,15 @@ public:
     }
 
 private:
-    // Of one sequence: the triangle, the rotations, the right side, and the norm of the right side that was given.
-    int64_t small_size() const { return limit * (limit + 1) + 3 * limit + 2; }
+    // Of one sequence: the triangle, the rotations, the right side, the norm of the right side that was given, and how
+    // many vectors the solution is made of.
+    int64_t small_size() const { return limit * (limit + 1) + 3 * limit + 3; }
     double* triangle(int64_t b, int64_t column) const { return small + b * small_size() + column * (limit + 1); }
     double* cosines(int64_t b) const { return triangle(b, limit); }
     double* sines(int64_t b) const { return cosines(b) + limit; }
     double* right(int64_t b) const { return sines(b) + limit; }
     double& size(int64_t b) const { return right(b)[limit + 1]; }
+    double& used(int64_t b) const { return right(b)[limit + 2]; }
     T* vector(int64_t n) const { return basis + n * lattice.free * H; }
 
     int64_t worthwhile() const { return rows * H * H * 5 < least_parallel ? 1 : larger(p.threads, 1); }
@@ -132,9 +135,10 @@ private:
         const double norm = std::sqrt(total);
         size(b) = norm;
         right(b)[0] = norm;
+        used(b) = 0;
         s.iterations[b] = 0;
-        s.residual[b] = norm;
-        s.converged[b] = norm <= s.rtol * norm + s.atol;
+        s.residual[b] = std::isfinite(norm) ? norm : INFINITY;
+        s.converged[b] = std::isfinite(norm) && norm <= s.rtol * norm + s.atol;
         if (s.converged[b] || !std::isfinite(norm) || !limit) return false;
         even_rows(lattice, b, [&](int64_t row) { scale(vector(0) + row * H, half + row * H, T(1 / norm)); });
         return true;
@@ -161,11 +165,17 @@ private:
             }
         double total = 0;
         even_rows(lattice, b, [&](int64_t row) { total += product_of(half + row * H, half + row * H, H); });
-        const double norm = std::sqrt(total);
+        // What is left of a product that lies in the space is rounding, and no new direction.
+        double whole = total;
+        for (int64_t i = 0; i <= n; i++) whole += column[i] * column[i];
+        const double noise = 8 * (double)std::numeric_limits<T>::epsilon() * std::sqrt(whole);
+        const double norm = std::sqrt(total) <= noise ? 0 : std::sqrt(total);
         s.iterations[b] = n + 1;
-        const double residual = rotate(b, n, norm);
-        if (std::isfinite(residual)) s.residual[b] = residual;
-        else s.iterations[b] = n; // the space before it was the last good one
+        const double residual = rotate(b, n, norm, noise);
+        if (std::isfinite(residual)) { // else the space before it was the last good one
+            s.residual[b] = residual;
+            used(b) = (double)(n + 1);
+        }
         s.converged[b] = residual <= s.rtol * size(b) + s.atol;
         if (s.converged[b] || !std::isfinite(residual) || norm == 0 || n + 1 == limit) return false;
         even_rows(lattice, b, [&](int64_t row) { scale(vector(n + 1) + row * H, half + row * H, T(1 / norm)); });
@@ -173,7 +183,7 @@ private:
     }
 
     // The new column of the Hessenberg matrix made triangular; the norm of the residual that the larger space allows.
-    double rotate(int64_t b, int64_t n, double norm) {
+    double rotate(int64_t b, int64_t n, double norm, double noise) {
         double *column = triangle(b, n), *c = cosines(b), *d = sines(b), *y = right(b);
         column[n + 1] = norm;
         for (int64_t i = 0; i < n; i++) {
@@ -182,10 +192,11 @@ private:
             column[i + 1] = c[i] * second - d[i] * first;
         }
         const double length = std::hypot(column[n], column[n + 1]);
-        if (length == 0) return INFINITY; // singular, and the space is exhausted
-        c[n] = column[n] / length;
-        d[n] = column[n + 1] / length;
-        column[n] = length;
+        // A column of nothing is that of a singular matrix: it must not pass for one that solves the system.
+        const bool singular = length <= noise;
+        c[n] = singular ? 0 : column[n] / length;
+        d[n] = singular ? 1 : column[n + 1] / length;
+        column[n] = singular ? 1 : length;
         y[n + 1] = -d[n] * y[n];
         y[n] *= c[n];
         return std::fabs(y[n + 1]);
@@ -193,7 +204,7 @@ private:
 
     // The solution on the even steps: the preconditioner on the best combination of the vectors.
     void combine_basis(int64_t b) {
-        const int64_t count = s.iterations[b];
+        const int64_t count = (int64_t)used(b);
         double* y = right(b);
         for (int64_t i = count - 1; i >= 0; i--) {
             for (int64_t k = i + 1; k < count; k++) y[i] -= triangle(b, k)[i] * y[k];
@@ -204,9 +215,10 @@ private:
             for (int64_t i = 0; i < count; i++)
                 combine(half + row * H, half + row * H, T(y[i]), vector(i) + row * H, H);
         });
-        preconditioner().solve(b, half, image);
-        even_rows(lattice, b, [&](int64_t row) { std::memcpy(result() + row * H, image + row * H, H * sizeof(T)); });
-        s.residual[b] = size(b) > 0 ? s.residual[b] / size(b) : 0;
+        if (count) preconditioner().solve(b, half, image);
+        const T* found = count ? image : half; // of zeros: a preconditioner that is not finite would make NaN of them
+        even_rows(lattice, b, [&](int64_t row) { std::memcpy(result() + row * H, found + row * H, H * sizeof(T)); });
+        if (std::isfinite(s.residual[b])) s.residual[b] = size(b) > 0 ? s.residual[b] / size(b) : 0;
     }
 
     // The odd steps from the even ones.

@@ -60,6 +60,7 @@ private:
         for (int64_t n = 0; n < own; n++) {
             const int64_t b = active[n];
             memory[b] = {INFINITY, INFINITY, 4, 0, 0, 0, false};
+            copy(b, best, z); // what is returned where no point is better, as amid NaN
             if (lattice.lengths[b]) active[count++] = b;
             else report(b, true, 0, 1);
         }
@@ -112,7 +113,7 @@ private:
         size = std::sqrt(size);
         m.seen++;
         const bool broken = std::isnan(residual) || std::isnan(size), finite = std::isfinite(size);
-        const double now = broken ? INFINITY : residual / (size > 1e-12 ? size : 1e-12);
+        const double now = finite && std::isfinite(residual) ? residual / (size > 1e-12 ? size : 1e-12) : INFINITY;
         const bool done = finite && residual <= r.rtol * size + r.atol;
         if (now < m.least || done) {
             m.least = now;
@@ -120,7 +121,7 @@ private:
         }
         if (done || broken || m.seen >= r.max_iterations) {
             report(b, done, m.least, m.seen);
-            if (m.least < INFINITY) copy(b, z, best);
+            copy(b, z, best);
             return false;
         }
         accelerate(b, m, now);
