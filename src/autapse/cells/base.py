@@ -25,6 +25,7 @@ class Cell(nn.Module):
     """
 
     stencil: ClassVar[tuple[int, ...]] = (-1,)
+    depends_on_position: ClassVar[bool] = True  # whether `step` reads t; False lets Parallel take all positions at once
     renamed: ClassVar[dict[str, str]] = {}  # options kept under another attribute, since a method has their name
 
     def __init__(

@@ -59,4 +59,4 @@ def _followed(system: Solved, z: Tensor, converged: Tensor, steps: int, damping:
     for _ in range(steps):
         value = system.evaluate(found)
         found = value if damping == 1.0 else torch.lerp(found, value, damping)
-    return torch.where(converged, found, found.detach())
+    return torch.where(converged, found, z)

@@ -7,33 +7,18 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import PackedSequence
 
 from autapse import cells, checks
 from autapse.cells.base import Cell
 from autapse.cells.equilibrium import EquilibriumRule, FunctionRule
 from autapse.forms import State
 from autapse.layers.batch import Batch
-from autapse.layers.recurrent import Hidden, Layer, Recurrent
+from autapse.layers.recurrent import Layer, Recurrent
 from autapse.unfold.equilibrium import over_steps, recorded
 
 
 class Reporting(Recurrent):
     """A layer of equilibrium rules that tells how its solves went."""
-
-    @torch.compiler.disable
-    def forward(
-        self,
-        x: Tensor | PackedSequence,
-        h0: Hidden = None,
-        lengths: Sequence[int] | Tensor | None = None,
-        start: int = 0,
-        return_states: bool = False,
-    ) -> tuple[Any, ...]:
-        """As `Recurrent`; `reports` then has one report per layer and direction."""
-        result = super().forward(x, h0, lengths, start, return_states)
-        self.reports = self._solved
-        return result
 
     def _run(
         self, cells: Mapping[str, Cell], batch: Batch, states: dict[str, State], start: int, keep: bool
@@ -44,10 +29,13 @@ class Reporting(Recurrent):
         order = batch.unsort(torch.arange(batch.count, device=batch.rows.device))
         if batch.rows.is_meta:
             order = torch.arange(batch.count)
-        self._solved = [over_steps(steps[key], batch.count).take(order) for key in rules]
-        for rule, report in zip(rules.values(), self._solved, strict=True):
-            rule.tell(report, "sequence")
+        self.reports = [over_steps(steps[key], batch.count).take(order) for key in rules]
         return result
+
+    def _warn_if_unsolved(self) -> None:
+        rules = [cell for cell in self.cells.values() if isinstance(cell, EquilibriumRule)]
+        for rule, report in zip(rules, self.reports, strict=True):
+            rule.tell(report, "sequence")
 
     def _checked_unfold(self, unfold: Any) -> None:
         if unfold is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -38,6 +38,7 @@ class Solving(nn.Module):
         self.solver = _checked("solver", solver, Solver, "one of autapse.solve, such as Chain(Tridiagonal(), Newton())")
         self.gradient = _checked("gradient", gradient, Gradient, "one of autapse.gradient, such as Implicit()")
         if isinstance(tolerance, int | float) and not isinstance(tolerance, bool):
+            tolerance = checks.number("tolerance", tolerance, above=0.0)
             tolerance = Tolerance(training=tolerance, adjoint=tolerance, evaluation=tolerance)
         self.tolerance = _checked("tolerance", tolerance, Tolerance, "a number or autapse.solve.Tolerance(…)")
         self.tolerance = self.tolerance or Tolerance()
@@ -142,9 +143,12 @@ class ImplicitLayer(Layer):
         return self.solving.adjoint_reports
 
     @classmethod
+    def layer_options(cls) -> Mapping[str, inspect.Parameter]:
+        return inspect.signature(ImplicitLayer.__init__).parameters
+
+    @classmethod
     def named_options(cls) -> dict[str, inspect.Parameter]:
-        keywords = inspect.signature(cls.__init__).parameters
-        return {**super().named_options(), **{name: keywords[name] for name in ("tolerance", "cache")}}
+        return {**super().named_options(), **{name: cls.layer_options()[name] for name in ("tolerance", "cache")}}
 
     def stream(self, batch_size: int = 1) -> Any:
         """There is none: the first output depends on the last input."""
@@ -231,7 +235,7 @@ def _start_rows(entry: Any, cell: Any, batch: Batch) -> Tensor:
     for state, size in zip(states, cell.state_sizes, strict=True):
         if state.numel() != leading.numel() * size or state.shape[: len(leading)] != leading:
             checks.fail("start_states", f"have shape {(*leading, size)}", tuple(state.shape), kind=checks.ShapeError)
-        parts.append(batch.unpad(state.detach().reshape(*leading, size)))
+        parts.append(batch.unpad(state.detach().to(batch.rows).reshape(*leading, size)))
     return torch.cat(parts, 1)
 
 
@@ -344,8 +348,7 @@ class Implicit(nn.Module):
         begin = (
             keep.start(0, lattice, self.hidden_size, edges) if begin is None else begin.index_select(0, lattice.packed)
         )
-        parameters = tuple(self.rule.parameters()) if isinstance(self.rule, nn.Module) else ()
-        rule = AnyRule(self._checked_rule, self.stencil, parameters)
+        rule = self._bound_rule()
         ordered = batch.rows.index_select(0, lattice.packed)
         z = self.solving.unfold(rule, ordered, _same, lattice, edges, batch, tolerances, begin)
         keep.store(0, lattice, z)
@@ -353,13 +356,18 @@ class Implicit(nn.Module):
         h_n = batch.unsort(final_states(z, lattice, edges))
         return batch.restore(output), h_n if batch.unbatched else h_n[None]
 
-    def _checked_rule(self, x: Tensor, *neighbours: Tensor) -> Tensor:
-        value = self.rule(x, *neighbours)
-        if not isinstance(value, Tensor) or value.shape != neighbours[0].shape:
-            got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
-            rule = f"give a tensor of the shape of its neighbours, {tuple(neighbours[0].shape)}"
-            checks.fail("rule", rule, got, kind=checks.ShapeError)
-        return value
+    def _bound_rule(self) -> AnyRule:
+        """The rule with the weights that it has now: in a backward pass functional_call has put others back."""
+        rule = self.rule
+        if not isinstance(rule, nn.Module):
+            return AnyRule(lambda *args: _checked_value(rule(*args), args[1]), self.stencil)
+        weights = dict(rule.named_parameters())
+        tensors = weights | dict(rule.named_buffers())
+        return AnyRule(
+            lambda *args: _checked_value(torch.func.functional_call(rule, tensors, args), args[1]),
+            self.stencil,
+            tuple(weights.values()),
+        )
 
     def _edges(self, h0: Any, batch: Batch) -> Tensor:
         size = self.hidden_size
@@ -379,6 +387,14 @@ class Implicit(nn.Module):
 
     def extra_repr(self) -> str:
         return f"hidden_size={self.hidden_size}, stencil={self.stencil}"
+
+
+def _checked_value(value: Any, neighbour: Tensor) -> Tensor:
+    if not isinstance(value, Tensor) or value.shape != neighbour.shape:
+        got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+        rule = f"give a tensor of the shape of its neighbours, {tuple(neighbour.shape)}"
+        checks.fail("rule", rule, got, kind=checks.ShapeError)
+    return value
 
 
 class _Sizes:

@@ -183,12 +183,15 @@ class Recurrent(nn.Module):
         states = self._initial(cells, h0, batch)
         self.reports = []
         rows, final, traces = self._run(cells, batch, states, start, return_states)
-        warn_if_unsolved(self.reports)
+        self._warn_if_unsolved()
         output = batch.restore(rows)
         h_n = self._gather(final, batch)
         if not return_states:
             return output, h_n
         return output, h_n, [tuple(batch.pad(state) for state in trace) for trace in traces]
+
+    def _warn_if_unsolved(self) -> None:
+        warn_if_unsolved(self.reports)
 
     def final_output(self, h_n: Hidden) -> Tensor:  # [B, output_size], or [output_size] where unbatched
         """What a next layer would see at each sequence's own end, of both directions, from h_n."""
@@ -342,6 +345,11 @@ class Layer(Recurrent):
         )
 
     @classmethod
+    def layer_options(cls) -> Mapping[str, inspect.Parameter]:
+        """What the constructor takes beside the options of its cell."""
+        return inspect.signature(Layer.__init__).parameters
+
+    @classmethod
     def named_options(cls) -> dict[str, inspect.Parameter]:
         """What may stand in a layer's name on the command line: the options of its cell."""
         return cell_options(cls.cell_type)
@@ -352,7 +360,7 @@ class Layer(Recurrent):
             return
         # The cell declares its options once; help() and editors see them here too.
         cls.__doc__ = cls.__doc__ or cls.cell_type.__doc__
-        own = [p for p in inspect.signature(cls.__init__).parameters.values() if p.kind is not p.VAR_KEYWORD][1:]
+        own = [p for p in cls.layer_options().values() if p.kind is not p.VAR_KEYWORD][1:]
         options = [p.replace(kind=p.KEYWORD_ONLY) for p in cell_options(cls.cell_type).values()]
         cls.__signature__ = inspect.Signature([*own, *options])  # type: ignore[attr-defined]
 

@@ -104,9 +104,10 @@ class CoupledKernel:
         return v, told.result
 
     def _for(self, rows: int) -> library.Coupled:
-        self.problem.rows, self.problem.threads = rows, torch.get_num_threads()
-        self.problem.bands = self.problem.slope = self.problem.arguments = None
-        return self.problem
+        """A problem of this call's own: two threads may be in backward passes of one graph."""
+        problem = library.Coupled.from_buffer_copy(self.problem)
+        problem.rows, problem.threads = rows, torch.get_num_threads()
+        return problem
 
 
 class _Told:

@@ -91,7 +91,7 @@ class FusedCoupled(Coupled):
     def relaxed(self, start: Tensor, settings: Relaxing) -> tuple[Tensor, SolveReport] | None:
         if not self.has_native_solvers or settings.window > MOST_WINDOW or settings.max_iterations < 1:
             return None
-        z = start.clone(memory_format=torch.contiguous_format)
+        z = start.to(self._drive, copy=True).contiguous()
         residual, iterations, converged = self.kernel.relax(
             self._drive, self._rows, self._edges, self.lattice.native, z, **settings._asdict()
         )

@@ -199,7 +199,7 @@ class _Steps(_System):
     def _together(self) -> bool:
         """Whether rows of different positions can share a call: our forms' can; of a user's step its author knows."""
         ours = isinstance(self.cell, FormCell) and type(self.cell).step is FormCell.step and has_kernel(self.weights)
-        return ours or not getattr(self.cell, "depends_on_position", True)
+        return ours or not self.cell.depends_on_position
 
     def _weights(self, part: slice) -> Any:
         if self._together and type(self.weights) is Leaky:
