@@ -370,7 +370,7 @@ ERRORS: list[tuple[dict[str, Any], str]] = [
     ({"solver": "newton"}, r"solver must be one of autapse.solve"),
     ({"gradient": Tridiagonal()}, r"gradient must be one of autapse.gradient"),
     ({"tolerance": "loose"}, r"tolerance must be a number or autapse.solve.Tolerance"),
-    ({"tolerance": -1.0}, "training must be a finite number above 0"),
+    ({"tolerance": -1.0}, "tolerance must be a finite number above 0"),
     ({"cache": -1}, "cache must be a finite number at least 0"),
     ({"recurrent_scale": -1}, "recurrent_scale must be"),
     ({"unknown": 1}, "option of ImplicitGRU must be one of this layer's"),
@@ -422,3 +422,11 @@ def test_without_the_native_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("autapse.unfold.coupled_fused.kernels_serve", lambda x: False)
     monkeypatch.setattr("autapse.unfold.banded.kernels_serve", lambda x: False)
     torch.testing.assert_close(layer(x, lengths=[8, 2, 4])[0], expected, rtol=1e-9, atol=1e-11)
+
+
+def test_repr_is_one_line_and_shows_what_is_not_the_default() -> None:
+    assert repr(autapse.ImplicitGRU(D, H)) == "ImplicitGRU(3, 4)"
+    shown = repr(autapse.ImplicitGRU(D, H, solver=Tridiagonal(), cache=2, boundary="learned"))
+    assert shown.startswith("ImplicitGRU(3, 4, boundary='learned', solver=Tridiagonal(")
+    assert shown.endswith("cache=2.0)")
+    assert repr(autapse.Implicit(torch.add, hidden_size=2)) == "Implicit(add, (-1, 1), hidden_size=2)"

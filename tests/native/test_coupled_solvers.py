@@ -351,7 +351,7 @@ def test_an_exhausted_space_ends_the_solve(dtype: torch.dtype) -> None:
     torch.testing.assert_close(found[0], exact, rtol=SAME[dtype], atol=SAME[dtype])
 
 
-@pytest.mark.parametrize("matrix", [[[2.0]], [[2.0, 0.3], [0.1, 0.5]], [[1.9, 0.7], [0.1, 1.3]]], ids=str)
+@pytest.mark.parametrize("matrix", [[[2.0]], [[1.9, 0.7], [0.1, 1.3]]], ids=str)
 def test_a_singular_adjoint_is_not_called_solved(matrix: list[list[float]]) -> None:
     """Open gates, even switches and two positions at zero: h_0 = tanh(U·h_1/2), h_1 = tanh(U·h_0/2)."""
     weight = torch.tensor(matrix, dtype=torch.float64)

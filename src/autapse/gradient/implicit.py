@@ -24,7 +24,7 @@ SECOND = (
 class Implicit(Gradient):
     """dL/dθ = v·∂F/∂θ with v = g + Jᵀ·v, the adjoint: one linear system of the size of the solution.
 
-    The adjoint of a problem that the solver leaves above its tolerance is used as it is, and warned about once.
+    The adjoint of a problem that the solver leaves above its tolerance is used as it is, with a warning.
     """
 
     rtol: float | None = None

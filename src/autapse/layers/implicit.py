@@ -19,7 +19,7 @@ from autapse.gradient import Gradient
 from autapse.gradient import Implicit as ImplicitGradient
 from autapse.layers.batch import Batch, make_batch
 from autapse.layers.recurrent import Hidden, Layer
-from autapse.layers.solutions import Solutions
+from autapse.layers.solutions import MEGABYTE, Solutions
 from autapse.solve import LinearReport, NotConvergedWarning, Solver, SolveReport, Tolerance, general, recommended
 from autapse.unfold.lattice import Lattice
 from autapse.unfold.whole import unfold_coupled
@@ -97,8 +97,12 @@ class Solving(nn.Module):
             stacklevel=5,
         )
 
-    def __repr__(self) -> str:
-        return ""
+    def words(self) -> list[str]:
+        """name=value of what is not the default."""
+        megabytes = self.solutions.limit / MEGABYTE
+        given = {"solver": self.solver, "gradient": self.gradient, "cache": megabytes or None}
+        given["tolerance"] = None if self.tolerance == Tolerance() else self.tolerance
+        return [f"{name}={value!r}" for name, value in given.items() if value is not None]
 
 
 def _checked(name: str, value: Any, kind: type, rule: str) -> Any:
@@ -149,6 +153,9 @@ class ImplicitLayer(Layer):
     @classmethod
     def named_options(cls) -> dict[str, inspect.Parameter]:
         return {**super().named_options(), **{name: cls.layer_options()[name] for name in ("tolerance", "cache")}}
+
+    def extra_repr(self) -> str:
+        return ", ".join([super().extra_repr(), *self.solving.words()])
 
     def stream(self, batch_size: int = 1) -> Any:
         """There is none: the first output depends on the last input."""
@@ -385,8 +392,13 @@ class Implicit(nn.Module):
                 )
         return torch.cat([batch.sort(state.reshape(batch.count, size)) for state in h0])
 
-    def extra_repr(self) -> str:
-        return f"hidden_size={self.hidden_size}, stencil={self.stencil}"
+    def __repr__(self) -> str:
+        # One line, as the other layers have.
+        boundary = [f"boundary={self.boundary!r}"] if self.boundary != "zero" else []
+        words = [f"hidden_size={self.hidden_size}", *boundary, *self.solving.words()]
+        module = isinstance(self.rule, nn.Module)
+        name = self.rule if module else getattr(self.rule, "__name__", type(self.rule).__name__)
+        return f"Implicit({name}, {self.stencil}, {', '.join(words)})"
 
 
 def _checked_value(value: Any, neighbour: Tensor) -> Tensor:

@@ -57,16 +57,25 @@ class CoupledKernel:
             problem.slope, problem.slope_stride = slope.data_ptr(), slope.stride(0)
         library.run("coupled_evaluate", problem)
 
-    def pull(self, slope: Tensor, v: Tensor, arguments: Tensor | None = None) -> Tensor:  # [J, M, H]
-        """v·dh/dh_j for each neighbour; `arguments` [M, (J + 3)·H] gets the same for the arguments."""
-        v = v.contiguous()
+    def pull(self, slope: Tensor, v: Tensor) -> Tensor:  # [2J + 7, M, H], [M, H] -> [J, M, H]
+        """v·dh/dh_j for each neighbour."""
         near = v.new_empty(self.offsets, *v.shape)
+        self._pull(slope, v, near=near)
+        return near
+
+    def pull_arguments(self, slope: Tensor, v: Tensor) -> Tensor:  # -> [M, (J + 3)·H]
+        """v·dh/da for each argument of a gate."""
+        arguments = v.new_empty(len(v), (self.offsets + 3) * self.hidden)
+        self._pull(slope, v, arguments=arguments)
+        return arguments
+
+    def _pull(self, slope: Tensor, v: Tensor, near: Tensor | None = None, arguments: Tensor | None = None) -> None:
+        v = v.contiguous()
         problem = self._for(len(v))
-        problem.slope, problem.slope_stride = slope.data_ptr(), slope.stride(0)
-        problem.v, problem.near = v.data_ptr(), near.data_ptr()
+        problem.slope, problem.slope_stride, problem.v = slope.data_ptr(), slope.stride(0), v.data_ptr()
+        problem.near = None if near is None else near.data_ptr()
         problem.arguments = None if arguments is None else arguments.data_ptr()
         library.run("coupled_pull", problem)
-        return near
 
     def relax(
         self,

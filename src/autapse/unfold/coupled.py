@@ -222,7 +222,7 @@ class CoupledSlope(Linear):
     # The adjoint ------------------------------------------------------------------------------------------------
 
     def adjoint(self, gradient: Tensor, solver: LinearSolver, rtol: float) -> tuple[Tensor, LinearReport]:
-        """V of v = g + Jᵀ·v. With two colours on the first alone: one elimination halves the unknowns."""
+        """The v of v = g + Jᵀ·v. With two colours on the first alone: one elimination halves the unknowns."""
         lattice = self.system.lattice
         if not lattice.two_colours or not solver.iterative:
             return solver.solve(Resolvent(self, transposed=True), gradient, rtol)

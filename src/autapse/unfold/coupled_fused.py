@@ -104,7 +104,7 @@ class FusedCoupled(Coupled):
         return set(self.rule.offsets) == {-1, 1} and len(self.rule.offsets) == 2
 
     def linearize(self, z: Tensor) -> tuple[Tensor, CoupledSlope]:
-        values, slopes = torch.empty_like(z), list[Slope]()
+        values, slopes = torch.empty_like(z), list[FusedSlope]()
         parts = z.new_empty(2 * len(self.rule.offsets) + SLOPE_PARTS, *z.shape)
         for colour, rows in enumerate(self.lattice.colours):
             other = z[self.lattice.other(colour)]
@@ -118,9 +118,9 @@ class FusedCoupledSlope(CoupledSlope):
 
     system: FusedCoupled
 
-    def __init__(self, system: FusedCoupled, slopes: list[Slope], parts: Tensor) -> None:
+    def __init__(self, system: FusedCoupled, slopes: list[FusedSlope], parts: Tensor) -> None:
         super().__init__(system, slopes)
-        self.parts = parts  # [2J + 7, N, H]
+        self.fused, self.parts = slopes, parts  # [2J + 7, N, H]
 
     def adjoint(self, gradient: Tensor, solver: LinearSolver, rtol: float) -> tuple[Tensor, LinearReport]:
         if type(solver) is not GMRES or not self.system.has_native_solvers:
@@ -131,6 +131,26 @@ class FusedCoupledSlope(CoupledSlope):
             self.parts, self.system.lattice.native, gradient, max_iterations=limit, **settings
         )
         return v, LinearReport(converged, residual, iterations, iterations.double())
+
+    def gradients(self, v: Tensor) -> tuple[Tensor | None, ...]:
+        # Of all rows at once: positions do not meet in these sums but as rows.
+        count, size = len(self.system.rule.offsets), v.shape[1]
+        arguments = self.system.kernel.pull_arguments(self.parts, v)
+        switches = arguments[:, : count * size].split(size, 1)
+        gates, new = arguments[:, count * size :].split([2 * size, size], 1)
+        mixed, reset = self.parts[-2:]
+        near = [torch.cat(parts) for parts in zip(*(slope.neighbours() for slope in self.fused), strict=True)]
+        matrices = torch.stack([a.t() @ h for a, h in zip(switches, near, strict=True)])
+        return arguments, self._edge_gradients(v), matrices, gates.t() @ mixed, new.t() @ reset
+
+    def _edge_gradients(self, v: Tensor) -> Tensor | None:
+        lattice = self.system.lattice
+        if not lattice.edges:
+            return None
+        edges, sent = torch.zeros_like(self.system.edges), self.system.kernel.pull(self.parts, v)
+        for colour, rows in enumerate(lattice.colours):
+            self._add_edges(edges, tuple(part[rows] for part in sent), colour)
+        return edges
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,11 +181,4 @@ class FusedSlope(Slope):
         return self.kernel.pull(self.parts, v).unbind(0)
 
     def gradients(self, v: Tensor) -> tuple[Tensor, Neighbours, tuple[Tensor | None, ...]]:
-        count, size = len(self.rule.offsets), v.shape[1]
-        arguments = v.new_empty(len(v), (count + 3) * size)
-        near = self.kernel.pull(self.parts, v, arguments).unbind(0)
-        *switches, _, _, new = arguments.split(size, 1)
-        mixed, reset = self.parts[-2:]
-        matrices = [a.t() @ h for a, h in zip(switches, self.neighbours(), strict=True)]
-        gates = arguments[:, count * size : (count + 2) * size].t() @ mixed
-        return arguments, near, (torch.stack(matrices), gates, new.t() @ reset)
+        return self.reference().gradients(v)

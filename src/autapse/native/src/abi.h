@@ -66,7 +66,7 @@ struct autapse_coupled {
     void *slope;                              // [2 J + 7, M, H]: s_j, dm/da_j, z, dh/da_z, r, d(rm)/da_r, dh/da_n, m, rm; or null
 
     const void *v;   // [M, H]; the slope is read
-    void *near;      // [J, M, H], v times the derivative by each neighbour
+    void *near;      // [J, M, H], v times the derivative by each neighbour; or null
     void *arguments; // [M, (J + 3) H], v times the derivative by each argument; or null
 };
 

@@ -45,7 +45,8 @@ public:
                 [&](int64_t i) { return rows(first + i); }, smaller(coupled_block, count - first), work, state);
     }
 
-    // The transposed derivative at rows, v(row) given there; sent(j, row) is where the part of neighbour j goes.
+    // The transposed derivative at rows, v(row) given there; sent(j, row) is where the part of neighbour j goes, or null
+    // where only the gradients of the arguments are wanted.
     template <class Rows, class From, class To>
     void pull_rows(Rows rows, int64_t count, T* work, From&& v, To&& sent) const {
         for (int64_t first = 0; first < count; first += coupled_block)
@@ -91,7 +92,7 @@ public:
             pull_rows(
                 [&](int64_t i) { return begin + i; }, team.to(p.rows) - begin, memory + team.index * pull_work(),
                 [&](int64_t row) { return in(p.v) + row * H; },
-                [&](int64_t j, int64_t row) { return out(p.near) + (j * p.rows + row) * H; });
+                [&](int64_t j, int64_t row) { return p.near ? out(p.near) + (j * p.rows + row) * H : nullptr; });
         });
         return 0;
     }
@@ -232,6 +233,7 @@ private:
                 });
                 keep(rows(i), j, first + i * W, H);
             }
+            if (!to(j, rows(0))) continue;
             multiply(count, first, W, back[j], sent, W, Start::add);
             for (int64_t i = 0; i < count; i++) std::memcpy(to(j, rows(i)), sent + i * W, H * sizeof(T));
         }
