@@ -93,6 +93,20 @@ def test_swapped_weights_of_a_layer(kind: str) -> None:
     torch.testing.assert_close(list(found), gradients(other, expected), rtol=1e-9, atol=1e-11)
 
 
+def test_gradients_by_torch_func() -> None:
+    layer, x = make(), data(T, 4, D)
+    weights = {name: p.detach() for name, p in layer.named_parameters()}
+
+    def loss(weights: dict[str, Tensor]) -> Tensor:
+        return torch.func.functional_call(layer, weights, (x,), {"lengths": LENGTHS})[0].square().sum()
+
+    found = torch.func.grad(loss)(weights)
+    expected = gradients(layer, layer(x, lengths=LENGTHS)[0])
+    torch.testing.assert_close(list(found.values()), expected, rtol=1e-8, atol=1e-10)
+    with pytest.raises(NotImplementedError, match="cannot be differentiated again"):
+        torch.func.grad(lambda w: sum(g.sum() for g in torch.func.grad(loss)(w).values()))(weights)
+
+
 def test_weights_that_changed_before_the_backward_pass_are_an_error() -> None:
     layer = make()
     output = layer(data(T, 2, D))[0]
@@ -159,9 +173,7 @@ def test_inference_mode_leaves_nothing_behind(kind: str) -> None:
     assert layer.reports[0].evaluations.max() < 12
     fresh = make(kind)
     fresh.load_state_dict(layer.state_dict())
-    torch.testing.assert_close(
-        gradients(layer, after), gradients(fresh, fresh(x)[0]), rtol=1e-6, atol=1e-8
-    )
+    torch.testing.assert_close(gradients(layer, after), gradients(fresh, fresh(x)[0]), rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize("gradient", [Unrolled(3), Phantom(3)], ids=["unrolled", "phantom"])

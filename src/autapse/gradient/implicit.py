@@ -56,10 +56,14 @@ class _Adjoint(torch.autograd.Function):
     """The solution forward; the adjoint solve backward."""
 
     @staticmethod
-    def forward(ctx: Any, job: _Job, converged: Tensor, z: Tensor, *operands: Tensor) -> Tensor:
+    def forward(job: _Job, converged: Tensor, z: Tensor, *operands: Tensor) -> Tensor:
+        return z.view_as(z)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # apart, for torch.func
+        job, converged, z, *operands = inputs
         ctx.job = job
         ctx.save_for_backward(z, converged, *operands)
-        return z.view_as(z)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
@@ -81,8 +85,12 @@ class _Once(torch.autograd.Function):
     """A gradient that says so when it is differentiated again."""
 
     @staticmethod
-    def forward(ctx: Any, gradient: Tensor, *operands: Tensor) -> Tensor:
+    def forward(gradient: Tensor, *operands: Tensor) -> Tensor:
         return gradient.view_as(gradient)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        pass
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
