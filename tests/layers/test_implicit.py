@@ -279,6 +279,8 @@ def test_keys_are_checked() -> None:
         make()(data(T, 2, D), keys=[1, 2])
     with pytest.raises(checks.InputError, match=r"keys must be one per sequence, 2 in all"):
         make(cache=1.0)(data(T, 2, D), keys=[1])
+    with pytest.raises(checks.InputError, match=r"keys must be names that can be looked up"):
+        make(cache=1.0)(data(T, 2, D), keys=[[1], [2]])
 
 
 # Any rule -------------------------------------------------------------------------------------------------------------
@@ -341,6 +343,15 @@ def test_a_nonlinear_rule_against_finite_differences() -> None:
         return torch.func.functional_call(layer, dict(zip(names, parameters, strict=True)), (x,), {"lengths": [4, 2]})
 
     assert torch.autograd.gradcheck(run, (x, *layer.parameters()))
+
+
+def test_a_function_with_parameters_of_its_own_is_refused() -> None:
+    weight = torch.nn.Parameter(data(H, H))
+    layer = autapse.Implicit(lambda x, p, n: torch.tanh(x + p @ weight), hidden_size=H)
+    with pytest.raises(checks.InputError, match=r"rule must be a function of its arguments alone.*torch.nn.Module"):
+        layer(data(T, 2, H))
+    with torch.no_grad():
+        layer(data(T, 2, H))
 
 
 def test_unbatched_packed_and_given_boundaries_of_any_rule() -> None:

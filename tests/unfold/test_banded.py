@@ -53,7 +53,7 @@ def test_each_sequence_and_channel_is_its_own_system(stencil: tuple[int, ...], t
 
 WAYS: dict[str, Callable[[Lattice, dict[int, Tensor]], Callable[[Tensor], Tensor]]] = {
     "plain": lambda lattice, bands: Banded(lattice, {o: b * lattice.inside[o] for o, b in bands.items()}),
-    "kernel": lambda lattice, bands: TridiagonalKernel(bands[-1], bands[1], *lattice.steps),
+    "kernel": lambda lattice, bands: TridiagonalKernel(bands[-1], bands[1], lattice.native),
 }
 
 
@@ -94,7 +94,7 @@ def test_the_kernel_has_the_same_bits_for_every_number_of_threads(dtype: torch.d
     for threads in (1, 2, 3, 5):
         torch.set_num_threads(threads)
         try:
-            found.append(TridiagonalKernel(bands[0], bands[1], *lattice.steps)(right))
+            found.append(TridiagonalKernel(bands[0], bands[1], lattice.native)(right))
         finally:
             torch.set_num_threads(1)
     assert all(torch.equal(other, found[0]) for other in found[1:])

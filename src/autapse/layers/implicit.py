@@ -94,7 +94,7 @@ class Solving(nn.Module):
             "residual, give no gradient and are marked in layer.reports. Try a smaller learning rate, a looser "
             "tolerance or another solver. This warning comes once per layer.",
             NotConvergedWarning,
-            stacklevel=5,
+            stacklevel=7,  # the call of the layer, past torch.nn.Module and torch.compiler.disable
         )
 
     def words(self) -> list[str]:
@@ -357,6 +357,7 @@ class Implicit(nn.Module):
         )
         rule = self._bound_rule()
         ordered = batch.rows.index_select(0, lattice.packed)
+        self._check_graph(rule, ordered)
         z = self.solving.unfold(rule, ordered, _same, lattice, edges, batch, tolerances, begin)
         keep.store(0, lattice, z)
         output = z.new_empty(z.shape).index_copy(0, lattice.packed, z)
@@ -375,6 +376,16 @@ class Implicit(nn.Module):
             self.stencil,
             tuple(weights.values()),
         )
+
+    def _check_graph(self, rule: AnyRule, x: Tensor) -> None:
+        """A function's own parameters would get no gradient, and nobody would notice."""
+        if isinstance(self.rule, nn.Module) or not torch.is_grad_enabled() or not len(x):
+            return
+        row = x[:1].detach()
+        near = (row.new_zeros(1, self.hidden_size),) * len(self.stencil)
+        if rule.evaluate(row, near).requires_grad:
+            remedy = "Make it a torch.nn.Module that has them."
+            checks.fail("rule", "be a function of its arguments alone", "one that uses parameters of its own", remedy)
 
     def _edges(self, h0: Any, batch: Batch) -> Tensor:
         size = self.hidden_size

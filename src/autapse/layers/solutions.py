@@ -36,6 +36,8 @@ class Solutions:
         names = keys.tolist() if isinstance(keys, Tensor) else list(keys)
         if len(names) != batch.count:
             checks.fail("keys", f"be one per sequence, {batch.count} in all", len(names))
+        if not all(isinstance(name, Hashable) for name in names):
+            checks.fail("keys", "be names that can be looked up, such as numbers or words", names[:3])
         if not self.limit:
             checks.fail(
                 "keys", "go with a layer that keeps solutions", names[:3], "Build it with cache=256 (megabytes)."

@@ -140,19 +140,15 @@ class TridiagonalKernel:
         self,
         lower: Tensor,  # [N, S]
         upper: Tensor,  # [N, S]
-        first: Tensor,  # [T] int64, the first row of each step
-        sizes: Tensor,  # [T] int64, the rows of each step
+        lattice: library.Lattice,
         transposed: bool = False,
     ) -> None:
-        self.kept = (lower, upper, first, sizes, torch.empty_like(lower), torch.empty_like(lower))
+        self.kept = (lower, upper, torch.empty_like(lower), torch.empty_like(lower))
+        self.lattice = lattice  # keeps the tensors that it points to
         self.problem = library.Tridiagonal(
-            wide=lower.dtype == torch.float64,
-            transposed=transposed,
-            steps=len(first),
-            channels=lower.shape[1],
+            wide=lower.dtype == torch.float64, transposed=transposed, lattice=lattice, channels=lower.shape[1]
         )
-        names = ("lower", "upper", "first", "sizes", "inverse", "ahead")
-        for name, tensor in zip(names, self.kept, strict=True):
+        for name, tensor in zip(("lower", "upper", "inverse", "ahead"), self.kept, strict=True):
             setattr(self.problem, name, tensor.data_ptr())
 
     def __call__(self, right: Tensor) -> Tensor:  # [R, S], R ≤ N, zero beyond -> [N, S]

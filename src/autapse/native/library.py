@@ -63,6 +63,8 @@ class Coupled(ctypes.Structure):
 class Lattice(ctypes.Structure):
     """Where the rows of ragged sequences lie, as src/abi.h declares it."""
 
+    tensors: Any = None  # what it points to, kept by whoever makes it
+
     _fields_ = (
         *((name, ctypes.c_int64) for name in ("steps", "count", "free")),
         *((name, ctypes.c_void_p) for name in ("first", "sizes", "lengths", "step_of", "sequence_of", "offsets")),
@@ -97,8 +99,9 @@ class Tridiagonal(ctypes.Structure):
 
     _fields_ = (
         *((name, ctypes.c_int32) for name in ("wide", "threads", "transposed", "factored")),
-        *((name, ctypes.c_int64) for name in ("steps", "channels", "right_rows")),
-        *((name, ctypes.c_void_p) for name in ("first", "sizes", "lower", "upper", "inverse", "ahead", "right", "y")),
+        ("lattice", Lattice),
+        *((name, ctypes.c_int64) for name in ("channels", "right_rows")),
+        *((name, ctypes.c_void_p) for name in ("lower", "upper", "inverse", "ahead", "right", "y")),
     )
 
 

@@ -20,7 +20,7 @@ def eliminated(
     """The inverse of I − bands, or of its transpose: from [R, S], R ≤ N and zero beyond, to [N, S]."""
     rows = next(iter(bands.values()))
     if set(bands) == {-1, 1} and kernels_serve(rows):
-        return TridiagonalKernel(bands[-1].contiguous(), bands[1].contiguous(), *lattice.steps, transposed)
+        return TridiagonalKernel(bands[-1].contiguous(), bands[1].contiguous(), lattice.native, transposed)
     bands = {offset: band * lattice.inside[offset] for offset, band in bands.items()}
     if transposed:
         bands = {-offset: _moved(lattice, band, -offset) for offset, band in bands.items()}

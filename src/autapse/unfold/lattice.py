@@ -54,18 +54,15 @@ class Lattice:
         return ((sizes.cumsum(0) - sizes)[self._t] + self._sequence).to(self.device)
 
     @cached_property
-    def steps(self) -> tuple[Tensor, Tensor]:  # [T], [T]
-        """`first` and `sizes` as the kernels read them."""
-        return self._firsts, torch.tensor(self.sizes, dtype=torch.long)
-
-    @cached_property
     def native(self) -> library.Lattice:
-        """For the native solvers; the tensors live as long as this does."""
-        offsets = torch.tensor(self.offsets, dtype=torch.long)
-        self._told = (*self.steps, self.lengths.contiguous(), self._t, self._sequence, offsets)
+        """For the native solvers."""
+        sizes, offsets = (torch.tensor(values, dtype=torch.long) for values in (self.sizes, self.offsets))
+        tensors = (self._firsts, sizes, self.lengths.contiguous(), self._t, self._sequence, offsets)
         names = ("first", "sizes", "lengths", "step_of", "sequence_of", "offsets")
-        pointers: dict[str, Any] = {n: t.data_ptr() for n, t in zip(names, self._told, strict=True)}
-        return library.Lattice(steps=self.extent, count=self.count, free=self.free, own_edges=self.edges, **pointers)
+        pointers: dict[str, Any] = {n: t.data_ptr() for n, t in zip(names, tensors, strict=True)}
+        made = library.Lattice(steps=self.extent, count=self.count, free=self.free, own_edges=self.edges, **pointers)
+        made.tensors = tensors  # they live as long as what points to them
+        return made
 
     @property
     def colours(self) -> list[slice]:

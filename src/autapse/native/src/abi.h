@@ -100,13 +100,13 @@ struct autapse_adjoint {
     int64_t *iterations, *converged;              // [count]
 };
 
-// One tridiagonal system per sequence and channel; row j of step t is row first[t] + j. Sizes never grow.
+// One tridiagonal system per sequence and channel; of the lattice, offsets and edges are not read.
 struct autapse_tridiagonal {
     int32_t wide, threads;
     int32_t transposed, factored;  // the transposed system; inverse and ahead are there from an earlier call
-    int64_t steps, channels;
+    autapse_lattice lattice;
+    int64_t channels;
     int64_t right_rows;            // rows of the right side; it is zero in those beyond
-    const int64_t *first, *sizes;  // [steps]
     const void *lower, *upper;     // [N, S]
     void *inverse, *ahead;         // [N, S], the eliminated system
     const void *right;             // [right_rows, S], or null to eliminate alone

@@ -19,7 +19,7 @@ public:
 
     int run(Scratch& scratch) {
         rows = lattice.total();
-        const int64_t threads = smaller(worthwhile(), larger(lattice.count, 1));
+        const int64_t threads = lattice.threads(rows * H * H * 5, p.threads);
         basis = scratch.take<T>((limit + 1) * lattice.free * H);
         bands = scratch.take<T>(2 * rows * H);
         inverse = scratch.take<T>(rows * H);
@@ -49,7 +49,6 @@ private:
     double& used(int64_t b) const { return right(b)[limit + 2]; }
     T* vector(int64_t n) const { return basis + n * lattice.free * H; }
 
-    int64_t worthwhile() const { return rows * H * H * 5 < least_parallel ? 1 : larger(p.threads, 1); }
     const T* gradient() const { return static_cast<const T*>(s.g); }
     T* result() const { return static_cast<T*>(s.v); }
 
@@ -69,7 +68,7 @@ private:
         for (int64_t n = 0; n < mine; n++)
             if (begin(own[n])) active[count++] = own[n];
         for (int64_t step = 0; count; step++) {
-            for (int64_t n = 0; n < count; n++) preconditioner().solve(active[n], vector(step), image);
+            for (int64_t n = 0; n < count; n++) preconditioner().solve(active[n], vector(step), lattice.free, image);
             send(active, count, 0, image, at, own_work);
             for (int64_t n = 0; n < count; n++) receive(active[n], 1, half);
             send(active, count, 1, half, at, own_work);
@@ -215,7 +214,7 @@ private:
             for (int64_t i = 0; i < count; i++)
                 combine(half + row * H, half + row * H, T(y[i]), vector(i) + row * H, H);
         });
-        if (count) preconditioner().solve(b, half, image);
+        if (count) preconditioner().solve(b, half, lattice.free, image);
         const T* found = count ? image : half; // of zeros: a preconditioner that is not finite would make NaN of them
         even_rows(lattice, b, [&](int64_t row) { std::memcpy(result() + row * H, found + row * H, H * sizeof(T)); });
         if (std::isfinite(s.residual[b])) s.residual[b] = size(b) > 0 ? s.residual[b] / size(b) : 0;

@@ -55,7 +55,7 @@ public:
 
     void pack_matrices() {
         const T *switches = in(p.switches), *rest = in(p.gates), *last = in(p.candidate);
-        in_parallel(worthwhile(H), [&](Team team) {
+        in_parallel(threads_for_rows(H), [&](Team team) {
             for (int64_t j = 0; j < J; j++) {
                 share(forward[j], switches + j * H * H, 1, H, team);
                 share(back[j], switches + j * H * H, H, 1, team);
@@ -68,7 +68,7 @@ public:
     }
 
     int evaluate(Scratch& scratch) {
-        const int64_t threads = worthwhile(p.rows);
+        const int64_t threads = threads_for_rows(p.rows);
         T* memory = scratch.take<T>(threads * evaluate_work());
         if (scratch.failed) return 1;
         in_parallel(threads, [&](Team team) {
@@ -84,7 +84,7 @@ public:
     }
 
     int pull(Scratch& scratch) {
-        const int64_t threads = worthwhile(p.rows);
+        const int64_t threads = threads_for_rows(p.rows);
         T* memory = scratch.take<T>(threads * pull_work());
         if (scratch.failed) return 1;
         in_parallel(threads, [&](Team team) {
@@ -101,7 +101,7 @@ private:
     static const T* in(const void* pointer) { return static_cast<const T*>(pointer); }
     static T* out(void* pointer) { return static_cast<T*>(pointer); }
 
-    int64_t worthwhile(int64_t rows) const { return rows * H * H * (J + 3) < least_parallel ? 1 : larger(p.threads, 1); }
+    int64_t threads_for_rows(int64_t rows) const { return threads_for(rows * H * H * (J + 3), p.threads); }
 
     void place(T* memory) {
         const T* begin = memory;

@@ -111,7 +111,7 @@ private:
 
     int64_t worthwhile() const {
         const int64_t each = O * G + D * G;
-        return offsets[p.steps] * each < least_parallel ? 1 : larger(p.threads, 1);
+        return threads_for(offsets[p.steps] * each, p.threads);
     }
 
     // The steps of a chunk are as many as fit into chunk_rows, and at least one.

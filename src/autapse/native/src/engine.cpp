@@ -132,8 +132,8 @@ int coupled_relax(const autapse_coupled* p, const autapse_relaxation* r) { retur
 int coupled_adjoint(const autapse_coupled* p, const autapse_adjoint* a) { return solve_coupled<Adjoint>(p, a); }
 
 int tridiagonal(const autapse_tridiagonal* p) {
-    if (p->wide) Tridiagonal<double>(*p).run();
-    else Tridiagonal<float>(*p).run();
+    if (p->wide) solve_tridiagonal<double>(*p);
+    else solve_tridiagonal<float>(*p);
     return 0;
 }
 

@@ -19,7 +19,7 @@ public:
         : p(problem), r(settings), H(p.hidden), lattice(r.lattice) {}
 
     int run(Scratch& scratch) {
-        const int64_t rows = lattice.total(), threads = smaller(worthwhile(rows), larger(lattice.count, 1));
+        const int64_t rows = lattice.total(), threads = lattice.threads(rows * H * H * 5, p.threads);
         z = static_cast<T*>(r.z);
         value = scratch.take<T>(lattice.free * H);
         bands = scratch.take<T>(2 * rows * H);
@@ -47,7 +47,6 @@ private:
         bool last;                // a last point and residual are there
     };
 
-    int64_t worthwhile(int64_t rows) const { return rows * H * H * 5 < least_parallel ? 1 : larger(p.threads, 1); }
     T* changed(int64_t n) const { return history + n * lattice.free * H; }           // differences of residuals
     T* stepped(int64_t n) const { return history + (r.window + n) * lattice.free * H; } // differences of points
     T* last_point() const { return history + 2 * r.window * lattice.free * H; }
@@ -128,7 +127,7 @@ private:
         Elimination<T> system{lattice, H, bands + lattice.lower() * total_rows * H,
                               bands + (1 - lattice.lower()) * total_rows * H, inverse, ahead, false};
         system.eliminate(b);
-        system.solve(b, value, y);
+        system.solve(b, value, lattice.free, y);
         even_rows(lattice, b, [&](int64_t row) { combine(z + row * H, z + row * H, T(1), y + row * H, H); });
         return true;
     }

@@ -29,6 +29,10 @@ struct Lattice {
         const int64_t t = step_of[at] - offsets[j], b = sequence_of[at];
         return t >= 0 && t < lengths[b] ? row(t, b) : -1;
     }
+    // no more threads than sequences
+    int64_t threads(int64_t multiply_adds, int64_t most) const {
+        return smaller(threads_for(multiply_adds, most), larger(count, 1));
+    }
     int64_t lower() const { return offsets[0] < 0 ? 0 : 1; } // which of the two offsets is -1
     int64_t total() const {
         int64_t rows = 0;
@@ -37,7 +41,7 @@ struct Lattice {
     }
 };
 
-// The sequences of one thread, and what it needs to list their rows: each goes to the thread that has the fewest rows so far.
+// The sequences of one thread: each goes to the thread that has the fewest rows so far.
 inline int64_t deal(const Lattice& lattice, Team team, int64_t* mine, int64_t* loads) {
     int64_t found = 0;
     for (int64_t k = 0; k < team.count; k++) loads[k] = 0;
@@ -59,8 +63,8 @@ inline int64_t list_rows(const Lattice& lattice, const int64_t* chosen, int64_t 
     return count;
 }
 
-// y_t - lower_t y_{t-1} - upper_t y_{t+1} = right_t of one sequence, the right side being zero at odd steps; or the
-// transposed system. `inverse` and `ahead` hold the elimination.
+// y_t - lower_t y_{t-1} - upper_t y_{t+1} = right_t of one sequence, channel by channel, by elimination without pivots;
+// or the transposed system. `inverse` and `ahead` hold what was eliminated.
 template <class T> struct Elimination {
     const Lattice& lattice;
     int64_t H;
@@ -91,13 +95,13 @@ template <class T> struct Elimination {
         }
     }
 
-    // right [free, H] -> y [N, H]
-    void solve(int64_t b, const T* right, T* y) const {
+    // right [right_rows, H], zero in the rows beyond -> y [N, H]
+    void solve(int64_t b, const T* right, int64_t right_rows, T* y) const {
         const int64_t length = lattice.lengths[b];
         for (int64_t t = 0; t < length; t++) {
             const int64_t at = lattice.row(t, b) * H;
             const T *a = before(t, b), *last = a ? y + lattice.row(t - 1, b) * H : nullptr;
-            const T* given = t % 2 ? nullptr : right + at;
+            const T* given = lattice.row(t, b) < right_rows ? right + at : nullptr;
             each<T>(H, [&](auto lane, int64_t n) {
                 Vec<T> sum = given ? lane.load(given + n) : Vec<T>{};
                 if (a) sum += lane.load(a + n) * lane.load(last + n);
