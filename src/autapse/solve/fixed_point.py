@@ -94,11 +94,11 @@ class Tridiagonal(Solver):
     beyond. Accelerated as `Anderson` is. Up to max(30, n/2) iterations for n positions.
     """
 
-    window: int = 5
+    window: int = 8
     """Steps that are remembered for acceleration; 0 is the plain iteration."""
     threshold: float = 0.3
     """Relative residual below which steps are accelerated."""
-    guard: float = 0.9
+    guard: float = 1.2
     """Part of the residual that an accelerated step may leave."""
 
     def __post_init__(self) -> None:
