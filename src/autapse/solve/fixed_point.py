@@ -91,7 +91,9 @@ class Tridiagonal(Solver):
 
     Every second position is computed exactly from the others, the residual is formed on these, and I − J, which is then
     one tridiagonal system per channel and problem, is solved by elimination: one F per iteration and no matrix product
-    beyond. Accelerated as `Anderson` is. Up to max(30, n/2) iterations for n positions.
+    beyond. Accelerated as `Anderson` is, of which the guard bears small rises of the residual: where some modes of J
+    exceed 1, backing off at the first rise sends a problem back to an iteration that cycles. Up to max(30, n/2)
+    iterations for n positions.
     """
 
     window: int = 8
@@ -99,7 +101,7 @@ class Tridiagonal(Solver):
     threshold: float = 0.3
     """Relative residual below which steps are accelerated."""
     guard: float = 1.2
-    """Part of the residual that an accelerated step may leave."""
+    """How many times the residual an accelerated step may leave."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
