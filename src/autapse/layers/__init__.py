@@ -2,7 +2,8 @@
 
 from autapse import cells
 from autapse.layers.equilibrium import Equilibrium, EquilibriumLinear, EquilibriumTanh, ImplicitMidpoint
-from autapse.layers.implicit import Implicit, ImplicitGRU, ImplicitLSTM
+from autapse.layers.implicit import ImplicitGRU, ImplicitLSTM
+from autapse.layers.implicit_rule import Implicit
 from autapse.layers.recurrent import Layer, Recurrent
 from autapse.layers.stream import Stream
 from autapse.layers.torch_compatible import GRU, LSTM, RNN, from_torch
