@@ -214,7 +214,7 @@ def _section_four(facts: dict[str, Any]) -> str:
         [fit["bias"], fit["who"], f"{fit['factor']:.3g} n^{fit['exponent']:.2f}", f"{fit['r2']:.3f}"]
         for fit in facts["fits"]
     ]
-    words = f"{facts['threads']} threads, trained weights, relative residual 1e-4; theirs once, ours the best of 5."
+    words = f"Threads: {facts['threads']}; trained weights, relative residual 1e-4; theirs once, ours the best of 5."
     second = table(["b", "solver", "seconds", "r²"], fits)
     return f"### Run time of a batch of {facts['batch']}\n\n{words}\n\n{first}\n\n{second}"
 
