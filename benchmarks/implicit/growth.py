@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from typing import Any
 
@@ -13,6 +12,7 @@ from settings import BATCH, Settings
 from torch import Tensor
 from weights import Trained, walk
 
+from autapse.benchmark.fit import power_law
 from autapse.benchmark.timing import turn
 from autapse.layers import ImplicitGRU
 from autapse.solve import NotConvergedWarning, Paper, Solver, recommended
@@ -62,10 +62,6 @@ def _fits(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def power(rows: list[dict[str, Any]], what: str) -> dict[str, float]:
-    """factor·n^exponent by least squares of the logarithms, and its r²."""
-    x, y = (np.array([math.log(row[name]) for row in rows]) for name in ("length", what))
-    exponent, start = np.polyfit(x, y, 1)
-    left = float(((y - exponent * x - start) ** 2).sum())
-    total = float(((y - y.mean()) ** 2).sum())
-    fit = 1.0 if total == 0 else 1 - left / total
-    return {"factor": float(math.exp(start)), "exponent": round(float(exponent), 3), "r2": round(fit, 4)}
+    """factor·n^exponent, and its r²."""
+    fit = power_law([row["length"] for row in rows], [row[what] for row in rows])
+    return {"factor": fit.factor, "exponent": round(fit.exponent, 3), "r2": round(fit.r2, 4)}

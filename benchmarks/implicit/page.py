@@ -4,23 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from autapse.benchmark.page import fill_between, markdown_table
+
 START, END = "<!-- results -->", "<!-- end of results -->"
 Results = dict[str, Any]
 
 
 def render(page: str, results: Results) -> str:
     """A page with the text between its markers made anew."""
-    before, start, rest = page.partition(START)
-    _, end, after = rest.partition(END)
-    if not (start and end):
-        raise ValueError(f"The page must have the lines {START} and {END}, in this order.")
     parts = [_machine(results), _steps(results), _counts(results), _growth(results)]
-    return "\n\n".join([f"{before}{START}", *parts, f"{END}{after}"])
-
-
-def table(headings: list[str], rows: list[list[Any]]) -> str:
-    lines = [headings, ["---"] * len(headings), *rows]
-    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
+    return fill_between(page, START, END, "\n\n".join(parts))
 
 
 def _machine(results: Results) -> str:
@@ -50,7 +43,7 @@ def _steps(results: Results) -> str:
         "rounds, in turns. The ratio is to the faster of torch.nn's two ways. `1e-4` has both tolerances there; "
         "`paper` is the paper's solver for the states at that tolerance, with our adjoint, timed once."
     )
-    return f"{text}\n\n{table(['k', 'network', 'parameters', 'time', 'ratio'], rows)}"
+    return f"{text}\n\n{markdown_table(['k', 'network', 'parameters', 'time', 'ratio'], rows)}"
 
 
 def _counts(results: Results) -> str:
@@ -67,7 +60,7 @@ def _counts(results: Results) -> str:
         "time it is solved. The kernels serve the tridiagonal solvers, the evaluations of all others, and the adjoint."
     )
     headings = ["k", "step", "solver", "evaluations", "adjoint", "iterations", "failures", "time"]
-    return f"{text}\n\n{table(headings, rows)}"
+    return f"{text}\n\n{markdown_table(headings, rows)}"
 
 
 def _growth(results: Results) -> str:
@@ -91,5 +84,5 @@ def _growth(results: Results) -> str:
         "### Growth with the length\n\nTrained weights, 20 sequences of n steps, each of walks of 20 to 40 steps one "
         "after the other. The paper has 0.17 n^1.8 seconds (r² 0.994) on the walk and 0.29 n^1.3 (r² 0.910) on tagging."
     )
-    first = table(["k", "solver", "n", "evaluations", "failures of 20", "time"], rows)
-    return f"{text}\n\n{first}\n\n{table(['k', 'solver', 'of', 'fit', 'r²'], fits)}"
+    first = markdown_table(["k", "solver", "n", "evaluations", "failures of 20", "time"], rows)
+    return f"{text}\n\n{first}\n\n{markdown_table(['k', 'solver', 'of', 'fit', 'r²'], fits)}"

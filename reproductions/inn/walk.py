@@ -8,7 +8,6 @@ python reproductions/inn/walk.py render               the tables of README.md fr
 
 from __future__ import annotations
 
-import math
 import sys
 import time
 import warnings
@@ -16,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from autapse import checks, files
+from autapse.benchmark.fit import power_law
+from autapse.benchmark.page import fill_between, markdown_table
 
 HERE = Path(__file__).resolve().parent
 RESULTS, RUNTIME, PAGE = HERE / "results" / "walk.json", HERE / "results" / "runtime.json", HERE / "README.md"
@@ -129,17 +130,13 @@ def _system(layer: Any, x: Any) -> Any:
 
 
 def _fits(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """factor·n^exponent of the seconds, by least squares of the logarithms."""
-    import numpy as np
-
+    """factor·n^exponent of the seconds."""
     fits = []
     for bias in dict.fromkeys(row["bias"] for row in rows):
         own = [row for row in rows if row["bias"] == bias]
         for who in ("paper", "ours"):
-            x, y = (np.log([row[name] for row in own]) for name in ("length", f"{who}_seconds"))
-            exponent, start = np.polyfit(x, y, 1)
-            r2 = 1 - float(((y - exponent * x - start) ** 2).sum() / ((y - y.mean()) ** 2).sum())
-            fits.append({"bias": bias, "who": who, "factor": math.exp(start), "exponent": float(exponent), "r2": r2})
+            fit = power_law([row["length"] for row in own], [row[f"{who}_seconds"] for row in own])
+            fits.append({"bias": bias, "who": who, **fit._asdict()})
     return fits
 
 
@@ -148,18 +145,10 @@ def _fits(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def render() -> str:
     """README.md with the text between its markers made anew."""
-    text = PAGE.read_text(encoding="utf-8")
-    before, _, rest = text.partition(START)
-    after = rest.partition(END)[2]
     parts = [_table_one(files.read_json(RESULTS)["runs"])]
     if RUNTIME.exists():
         parts.append(_section_four(files.read_json(RUNTIME)))
-    return "\n\n".join([f"{before}{START}", *parts, f"{END}{after}"])
-
-
-def table(headings: list[str], rows: list[list[Any]]) -> str:
-    lines = [headings, ["---"] * len(headings), *rows]
-    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
+    return fill_between(PAGE.read_text(encoding="utf-8"), START, END, "\n\n".join(parts))
 
 
 def _best(runs: list[dict[str, Any]], network: str, bias: float) -> dict[str, Any] | None:
@@ -190,14 +179,14 @@ def _table_one(runs: list[dict[str, Any]]) -> str:
             ]
         )
     headings = ["b", "implicit, ours", "paper", "b-LSTM, ours", "its width", "paper", "floor of the test set"]
-    first = table([*headings, "floor, expected", "ours above its floor"], rows)
+    first = markdown_table([*headings, "floor, expected", "ours above its floor"], rows)
     detail = [
         [run["bias"], run["network"], run["width"], run["parameters"], f"{run['test']:.4f}", f"{run['validation']:.4f}",
          run["steps"], run["best_step"], f"{run['seconds']:.0f} s", run.get("unsolved", 0)]
         for run in runs
     ]  # fmt: skip
     columns = ["b", "network", "width", "parameters", "test", "validation", "steps", "best at", "time", "unsolved"]
-    return f"### Error rates\n\n{first}\n\nEvery run:\n\n{table(columns, detail)}"
+    return f"### Error rates\n\n{first}\n\nEvery run:\n\n{markdown_table(columns, detail)}"
 
 
 def _section_four(facts: dict[str, Any]) -> str:
@@ -209,13 +198,13 @@ def _section_four(facts: dict[str, Any]) -> str:
         for row in facts["rows"] if row["length"] in (10, 20, 40)
     ]  # fmt: skip
     headings = ["b", "n", "Newton iterations", "most", "inner limit hit", "evaluations", "failures", "time"]
-    first = table([*headings, "ours: evaluations", "failures", "time"], rows)
+    first = markdown_table([*headings, "ours: evaluations", "failures", "time"], rows)
     fits = [
         [fit["bias"], fit["who"], f"{fit['factor']:.3g} n^{fit['exponent']:.2f}", f"{fit['r2']:.3f}"]
         for fit in facts["fits"]
     ]
     words = f"Threads: {facts['threads']}; trained weights, relative residual 1e-4; theirs once, ours the best of 5."
-    second = table(["b", "solver", "seconds", "r²"], fits)
+    second = markdown_table(["b", "solver", "seconds", "r²"], fits)
     return f"### Run time of a batch of {facts['batch']}\n\n{words}\n\n{first}\n\n{second}"
 
 

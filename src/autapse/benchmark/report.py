@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from autapse.benchmark.bars import verdicts
+from autapse.benchmark.page import fill_between, markdown_table
 from autapse.benchmark.settings import DEFAULT, FLUSHED
 
 Results = dict[str, Any]
@@ -171,17 +172,12 @@ def _reasons(results: Results) -> list[str]:
 
 
 def _table_text(table: Table) -> str:
-    lines = [table.headings, ["---"] * len(table.headings), *table.rows]
-    return "\n".join([f"### {table.title}", "", table.note, "", *(f"| {' | '.join(line)} |" for line in lines)])
+    return "\n".join([f"### {table.title}", "", table.note, "", markdown_table(table.headings, table.rows)])
 
 
 def fill(page: str, results: Results | None) -> str:
     """A page with the text between its markers made anew."""
-    before, start, rest = page.partition(START)
-    _, end, after = rest.partition(END)
-    if not (start and end):
-        raise ValueError(f"The page must have the lines {START} and {END}, in this order.")
-    return f"{before}{START}\n\n{markdown(results) if results else NOTHING}\n\n{END}{after}"
+    return fill_between(page, START, END, markdown(results) if results else NOTHING)
 
 
 # Screen ---------------------------------------------------------------------------------------------------------------

@@ -56,8 +56,7 @@ class Anderson:
         size = gram.diagonal(dim1=1, dim2=2).sum(1).clamp_min(1e-300)
         gram = gram + REGULARISATION * size[:, None, None] * torch.eye(gram.shape[1], device=gram.device).double()
         weights = torch.nan_to_num(torch.linalg.solve_ex(gram, right)[0], 0.0, 0.0, 0.0) * use[:, None, None]
-        rows = weights if self.groups.owner is None else weights.index_select(0, self.groups.owner)
-        rows = rows.to(z.dtype).transpose(1, 2)  # [N, 1, m]
+        rows = self.groups.each_row(weights).to(z.dtype).transpose(1, 2)  # [N, 1, m]
         steps = torch.stack([s.flatten(1) for s in self.steps], 1)
         return z - torch.bmm(rows, steps).view_as(z), residual - torch.bmm(rows, changes).view_as(z)
 

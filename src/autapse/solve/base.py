@@ -1,4 +1,4 @@
-"""Solver: the settings that all have, and the bookkeeping that all share."""
+"""Solver: what all solvers of z = F(z) are, and the bookkeeping that they share."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from autapse import checks
+from autapse.solve.limits import Limits
 from autapse.solve.report import SolveReport
 from autapse.solve.system import System
 
@@ -18,26 +19,13 @@ COMPACT = 0.9  # the part of the rows that must still be at work; below it the o
 
 
 @dataclass(frozen=True, kw_only=True)
-class Solver(ABC):
+class Solver(Limits, ABC):
     """A way to solve z = F(z): `z, report = solver.solve(system)`.
 
     A problem has converged when ‖F(z) − z‖ ≤ rtol·‖z‖ + atol. One that has not within `max_iterations` is returned at
-    the point where its residual was least.
+    the point where its residual was least. `rtol=None` leaves the tolerance to the caller, such as a layer, and is 1e-4
+    without one.
     """
-
-    rtol: float | None = None
-    """Relative tolerance; None leaves it to the caller (a layer's tolerance), and is 1e-4 without one."""
-    atol: float = 0.0
-    """Absolute tolerance."""
-    max_iterations: int | None = None
-    """Iterations at most; None is the method's own default."""
-
-    def __post_init__(self) -> None:
-        if self.rtol is not None:
-            checks.number("rtol", self.rtol, low=0.0)
-        checks.number("atol", self.atol, low=0.0)
-        if self.max_iterations is not None:
-            checks.integer("max_iterations", self.max_iterations, minimum=0)
 
     @abstractmethod
     @torch.no_grad()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -14,13 +15,11 @@ from autapse.solve.report import SolveReport
 from autapse.solve.system import Point, Relaxing, System
 
 
-def _plain(system: System, z: Tensor, damping: float) -> Point:
-    return Point(z, system.evaluate(z) - z, lambda residual: damping * residual)
-
-
 @dataclass(frozen=True, kw_only=True)
 class FixedPoint(Solver):
     """z ← z + damping·(F(z) − z), up to 200 iterations."""
+
+    default_iterations: ClassVar[int] = 200
 
     damping: float = 1.0
     """Part of each step that is taken."""
@@ -33,11 +32,7 @@ class FixedPoint(Solver):
     def solve(
         self, system: System, start: Tensor | None = None, rtol: float | None = None
     ) -> tuple[Tensor, SolveReport]:
-        z = system.zero() if start is None else start
-        tolerances = (self._tolerance(rtol), self.atol)
-        limit = 200 if self.max_iterations is None else self.max_iterations
-        step = lambda system, z: _plain(system, z, self.damping)  # noqa: E731
-        return iterate("fixed point", system, z, z, step, lambda system: system.groups, tolerances, limit, 0)
+        return _run(self, "fixed point", system, start, rtol)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +42,8 @@ class Anderson(Solver):
     Guarded: an accelerated step that leaves more than `guard` of the residual sends its problem back to 4 plain steps,
     then 8, 16, …, and acceleration begins only below the residual `threshold`.
     """
+
+    default_iterations: ClassVar[int] = 200
 
     damping: float = 1.0
     """Part of each step that is taken."""
@@ -66,23 +63,7 @@ class Anderson(Solver):
     def solve(
         self, system: System, start: Tensor | None = None, rtol: float | None = None
     ) -> tuple[Tensor, SolveReport]:
-        z = system.zero() if start is None else start
-        tolerances = (self._tolerance(rtol), self.atol)
-        limit = 200 if self.max_iterations is None else self.max_iterations
-        step = lambda system, z: _plain(system, z, self.damping)  # noqa: E731
-        return iterate(
-            "anderson",
-            system,
-            z,
-            z,
-            step,
-            lambda s: s.groups,
-            tolerances,
-            limit,
-            self.window,
-            self.threshold,
-            self.guard,
-        )
+        return _run(self, "anderson", system, start, rtol, self.window, self.threshold, self.guard)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +93,7 @@ class Tridiagonal(Solver):
         self, system: System, start: Tensor | None = None, rtol: float | None = None
     ) -> tuple[Tensor, SolveReport]:
         whole = system.zero() if start is None else start
-        limit = max(30, system.extent // 2) if self.max_iterations is None else self.max_iterations
+        limit = self._limit(max(30, system.extent // 2))
         settings = Relaxing(self._tolerance(rtol), self.atol, limit, self.window, self.threshold, self.guard)
         found = system.relaxed(whole, settings)
         if found is not None:
@@ -139,3 +120,24 @@ def _check_acceleration(window: int, threshold: float, guard: float) -> None:
         checks.number("threshold", threshold, above=0.0)
     if guard != float("inf"):
         checks.number("guard", guard, above=0.0)
+
+
+def _run(
+    solver: FixedPoint | Anderson,
+    name: str,
+    system: System,
+    start: Tensor | None,
+    rtol: float | None,
+    window: int = 0,
+    threshold: float = float("inf"),
+    guard: float = float("inf"),
+) -> tuple[Tensor, SolveReport]:
+    """The damped iteration on all rows, with a memory of `window` steps."""
+
+    def evaluate(system: System, z: Tensor) -> Point:
+        return Point(z, system.evaluate(z) - z, lambda residual: solver.damping * residual)
+
+    z = system.zero() if start is None else start
+    tolerances = (solver._tolerance(rtol), solver.atol)
+    groups = lambda system: system.groups  # noqa: E731
+    return iterate(name, system, z, z, evaluate, groups, tolerances, solver._limit(), window, threshold, guard)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -32,6 +32,8 @@ class InexactNewton(Solver):
     the theorem's condition holds for some η, short steps of its sign do, so it converges.
     """
 
+    default_iterations: ClassVar[int] = 300
+
     eta: float | None = None
     """η of every iteration, without any safeguard; None chooses it as above."""
 
@@ -50,7 +52,7 @@ class InexactNewton(Solver):
     ) -> tuple[Tensor, SolveReport]:
         z = system.zero() if start is None else start
         progress = Progress(system, z, self._tolerance(rtol), self.atol)
-        limit = 300 if self.max_iterations is None else self.max_iterations
+        limit = self._limit()
         search = _Search(self.eta)
         for n in range(limit):
             residual = progress.system.evaluate(z) - z

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from autapse import checks
+from autapse.solve.limits import Limits
 from autapse.solve.operator import Operator
 from autapse.solve.system import Groups
 
@@ -29,27 +30,15 @@ class LinearReport:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinearSolver(ABC):
-    """A way to solve A·x = b: `x, report = solver.solve(operator, b)`."""
+class LinearSolver(Limits, ABC):
+    """A way to solve A·x = b: `x, report = solver.solve(operator, b)`.
+
+    `rtol=None` leaves the tolerance to the caller, and is 1e-6 without one.
+    """
 
     iterative: ClassVar[bool] = True
     """Whether it needs products with A alone; a direct solver needs its blocks."""
     default_iterations: ClassVar[int] = 40
-    """What `max_iterations=None` stands for."""
-
-    rtol: float | None = None
-    """Relative tolerance; None leaves it to the caller, and is 1e-6 without one."""
-    atol: float = 0.0
-    """Absolute tolerance."""
-    max_iterations: int | None = None
-    """Iterations at most; None is the method's own default."""
-
-    def __post_init__(self) -> None:
-        if self.rtol is not None:
-            checks.number("rtol", self.rtol, low=0.0)
-        checks.number("atol", self.atol, low=0.0)
-        if self.max_iterations is not None:
-            checks.integer("max_iterations", self.max_iterations, minimum=0)
 
     @abstractmethod
     @torch.no_grad()
@@ -101,7 +90,7 @@ class GMRES(LinearSolver):
     def solve(
         self, operator: Operator, b: Tensor, rtol: float | Tensor | None = None, active: Tensor | None = None
     ) -> tuple[Tensor, LinearReport]:
-        limit = self.default_iterations if self.max_iterations is None else self.max_iterations
+        limit = self._limit()
         size, goal, wanted = self._begin(operator, b, rtol, active)
         working = wanted & (size > goal) & torch.isfinite(size)
         space = _Space(operator, torch.where(operator.groups.spread(working, b), b, 0.0), size, limit)
@@ -137,7 +126,7 @@ class BiCGStab(LinearSolver):
     def solve(
         self, operator: Operator, b: Tensor, rtol: float | Tensor | None = None, active: Tensor | None = None
     ) -> tuple[Tensor, LinearReport]:
-        limit = self.default_iterations if self.max_iterations is None else self.max_iterations
+        limit = self._limit()
         size, goal, wanted = self._begin(operator, b, rtol, active)
         asked = wanted & (size > goal) & torch.isfinite(size)
         b = torch.where(operator.groups.spread(asked, b), b, 0.0)
@@ -256,7 +245,7 @@ class _Space:
         total = torch.zeros((), dtype=torch.float64, device=w.device)
         for _ in range(2):
             parts = self.groups.sum(torch.bmm(basis, w.unsqueeze(2)).squeeze(2))  # [B, n + 1]
-            rows = parts if self.groups.owner is None else parts.index_select(0, self.groups.owner)
+            rows = self.groups.each_row(parts)
             w = w - torch.bmm(rows.unsqueeze(1), basis).squeeze(1)
             total = total + parts.double()
         return w, total
@@ -289,5 +278,5 @@ class _Space:
         right = self.right[:, :size].masked_fill(unused, 0.0)
         weights = torch.linalg.solve_triangular(triangle, right.unsqueeze(2), upper=True).squeeze(2)
         weights = weights.nan_to_num(0.0, 0.0, 0.0).to(self.basis[0].dtype)
-        rows = weights if self.groups.owner is None else weights.index_select(0, self.groups.owner)
+        rows = self.groups.each_row(weights)
         return torch.bmm(rows.unsqueeze(1), torch.stack(self.images, 1)).view(self.shape)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -31,6 +32,8 @@ class Newton(Solver):
     than half of what the tolerance asks. An `rtol` of the linear solver's own replaces that.
     """
 
+    default_iterations: ClassVar[int] = 12
+
     linear: LinearSolver = field(default_factory=GMRES)
     """What solves for a step: GMRES(), BiCGStab() or BlockTridiagonal()."""
     line_search: bool = False
@@ -51,7 +54,7 @@ class Newton(Solver):
     ) -> tuple[Tensor, SolveReport]:
         z = system.zero() if start is None else start
         progress = Progress(system, z, self._tolerance(rtol), self.atol)
-        limit = 12 if self.max_iterations is None else self.max_iterations
+        limit = self._limit()
         descend(progress, z, limit, self.linear, self.precondition, self.line_search)
         return progress.finish(self.name)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -38,6 +38,8 @@ class Paper(Solver):
     `inner_rtol` of the norm of its right side; random starts uniform in [−1, 1], which is where a GRU's states lie.
     Steps are taken whole: the paper's "step length" is that of BiCGStab.
     """
+
+    default_iterations: ClassVar[int] = 40
 
     inner_iterations: int = 40
     """BiCGStab iterations at most, for each Newton iteration."""
@@ -74,7 +76,7 @@ class Paper(Solver):
         progress = Progress(twice, z, self._tolerance(rtol), self.atol)
         linear = BiCGStab(shared=True, rtol=self.inner_rtol, max_iterations=self.inner_iterations)
         solves: list[LinearReport] = []
-        limit = 40 if self.max_iterations is None else self.max_iterations
+        limit = self._limit()
         descend(progress, z, limit, linear, preconditioned=False, seen=_stop_the_other, solved=solves.append)
         both, report = progress.finish(self.name)
         chosen, report = _chosen(report, GUESS if start is None else 0.0)

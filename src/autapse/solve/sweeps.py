@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -25,6 +25,8 @@ class Sweeps(Solver):
     once; what the second half is about to change is the residual, so that it costs one evaluation in all.
     """
 
+    default_iterations: ClassVar[int] = 100
+
     order: Order = "symmetric"
     """ "symmetric": position by position, forth and back. "red-black": one colour after the other."""
 
@@ -40,7 +42,7 @@ class Sweeps(Solver):
         progress = Progress(system, z, self._tolerance(rtol), self.atol)
         sweep = _forth_and_back if self.order == "symmetric" else _red_black
         cost = 3.0 if self.order == "symmetric" else 1.0
-        for _ in range(100 if self.max_iterations is None else self.max_iterations):
+        for _ in range(self._limit()):
             z, following, residual = sweep(progress.system, z)
             progress.charge(cost)
             progress.step()

@@ -35,9 +35,13 @@ class Groups:
     def norm(self, a: Tensor) -> Tensor:  # [N, ...] -> [B]
         return self.dot(a, a).sqrt()
 
+    def each_row(self, values: Tensor) -> Tensor:  # [B, ...] -> [N, ...]
+        """What each problem has, for each of its rows."""
+        return values if self.owner is None else values.index_select(0, self.owner)
+
     def spread(self, values: Tensor, like: Tensor) -> Tensor:  # [B] -> [N, 1, ...]
         """A value per problem as a factor of the rows of `like`."""
-        rows = values if self.owner is None else values.index_select(0, self.owner)
+        rows = self.each_row(values)
         return rows.to(like.dtype if values.is_floating_point() else values.dtype).view(-1, *[1] * (like.dim() - 1))
 
     def rows(self, problems: Tensor) -> Tensor:  # [b] -> [n]

@@ -126,9 +126,8 @@ class FusedCoupledSlope(CoupledSlope):
         if type(solver) is not GMRES or not self.system.has_native_solvers:
             return super().adjoint(gradient, solver, rtol)
         settings = {"rtol": rtol if solver.rtol is None else solver.rtol, "atol": solver.atol}
-        limit = GMRES.default_iterations if solver.max_iterations is None else solver.max_iterations
         v, (residual, iterations, converged) = self.system.kernel.adjoint(
-            self.parts, self.system.lattice.native, gradient, max_iterations=limit, **settings
+            self.parts, self.system.lattice.native, gradient, max_iterations=solver._limit(), **settings
         )
         return v, LinearReport(converged, residual, iterations, iterations.double())
 

@@ -18,6 +18,7 @@ from autapse import checks
 from autapse.cells import Cell
 from autapse.cells.base import FormCell
 from autapse.forms import Form, Leaky, State
+from autapse.solve.limits import Limits
 from autapse.solve.report import NotConvergedWarning, SolveReport
 from autapse.unfold.fused import has_kernel
 from autapse.unfold.line import Line
@@ -29,7 +30,7 @@ RTOL = {torch.float64: 1e-12, torch.float32: 2e-6}
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Parallel:
+class Parallel(Limits):
     """h_t = f_t(h_{t−1}) for all t at once: Newton's method, each iteration a linear recurrence solved by a scan.
 
     An iteration takes the derivative J_t of every step at the present guess and solves δ_t = J_t·δ_{t−1} + r_t, where
@@ -52,11 +53,7 @@ class Parallel:
     finite or very large are never taken, with damping or without."""
 
     def __post_init__(self) -> None:
-        if self.rtol is not None:
-            checks.number("rtol", self.rtol, low=0.0)
-        checks.number("atol", self.atol, low=0.0)
-        if self.max_iterations is not None:
-            checks.integer("max_iterations", self.max_iterations, minimum=0)
+        super().__post_init__()
         checks.one_of("jacobian", self.jacobian, ("auto", "dense", "diagonal"))
         checks.number("damping", self.damping, low=0.0, high=1.0)
 
@@ -101,7 +98,7 @@ class Parallel:
     def _solve(self, system: _System, like: Tensor) -> tuple[Tensor, SolveReport]:  # [N, S]
         """The rows that solve h = f(h), and how it went for each sequence."""
         work = _Work(system, like, self)
-        limit = system.line.length + 1 if self.max_iterations is None else self.max_iterations
+        limit = self._limit(system.line.length + 1)
         while work.look() and work.round < limit:
             work.improve()
         return work.finish()
