@@ -53,6 +53,13 @@ class Batch:
         """From our order of sequences to the caller's."""
         return state if self.order is None else torch.empty_like(state).index_copy(0, self.order, state)
 
+    @property
+    def places(self) -> Tensor:  # [B], on the CPU
+        """Our index of each of the caller's sequences, to put what is said of them into the caller's order."""
+        if self.order is None or self.order.is_meta:
+            return torch.arange(self.count)
+        return torch.argsort(self.order).cpu()
+
     def restore(self, rows: Tensor) -> Tensor | PackedSequence:
         """Output rows in the caller's layout."""
         if self.packed is not None:

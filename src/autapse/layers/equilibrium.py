@@ -26,10 +26,7 @@ class Reporting(Recurrent):
         rules = {key: cell for key, cell in cells.items() if isinstance(cell, EquilibriumRule)}
         with recorded(rules) as steps:
             result = super()._run(cells, batch, states, start, keep)
-        order = batch.unsort(torch.arange(batch.count, device=batch.rows.device))
-        if batch.rows.is_meta:
-            order = torch.arange(batch.count)
-        self.reports = [over_steps(steps[key], batch.count).take(order) for key in rules]
+        self.reports = [over_steps(steps[key], batch.count).take(batch.places) for key in rules]
         return result
 
     def _warn_if_unsolved(self) -> None:

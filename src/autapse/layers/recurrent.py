@@ -240,8 +240,7 @@ class Recurrent(nn.Module):
         if self.unfold is None:
             return scan(cell, rows, state, batch.sizes, start, keep, turn, self.checkpoint_every)
         trace, final, report = self.unfold.scan(cell, rows, state, batch.sizes, start, turn)
-        order = torch.arange(batch.count, device=rows.device)
-        self.reports.append(report.take(batch.unsort(order)))
+        self.reports.append(report.take(batch.places))
         return trace, final
 
     # States -----------------------------------------------------------------------------------------------------

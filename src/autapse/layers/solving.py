@@ -76,7 +76,7 @@ class Solving(nn.Module):
             start,
             self.adjoint_reports.append,
         )
-        self.reports.append(report if batch.order is None else report.take(torch.argsort(batch.order)))
+        self.reports.append(report.take(batch.places))
         self._warn(report)
         return states
 
