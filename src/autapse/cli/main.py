@@ -13,6 +13,7 @@ from autapse import __version__, checks
 VERBS = {
     "cells": "what networks there are, with their options",
     "tasks": "what there is to learn, with trivial baselines",
+    "data": "what data sets there are, where they come from; fetch and verify them",
     "run": "train a network on a task, evaluate it, save it under runs/",
     "compare": "the same for several networks: one table, one figure",
     "eval": "score a finished or unfinished run on the test set",

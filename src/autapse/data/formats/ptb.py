@@ -1,0 +1,66 @@
+"""Penn Treebank language-model text in Mikolov's preparation: ptb.train.txt, ptb.valid.txt, ptb.test.txt."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+
+from autapse import checks
+from autapse.data.tree import Tree, damaged, open_tree
+from autapse.data.vocabulary import Vocabulary, text_lines
+
+FILES = {"train": "ptb.train.txt", "validation": "ptb.valid.txt", "test": "ptb.test.txt"}
+EOS, UNKNOWN = "<eos>", "<unk>"
+
+
+@dataclass(frozen=True, eq=False)
+class LanguageText:
+    """One long text per split, as ids."""
+
+    vocabulary: Vocabulary
+    splits: dict[str, np.ndarray]  # "train", "validation", "test": [tokens] int64
+
+
+def read_ptb(path: Path) -> LanguageText:
+    """From a folder or from simple-examples.tgz. Each line's words are followed by <eos>; the words are those of train,
+    the most frequent first, and what only the other two have is <unk>.
+    """
+    with open_tree(path) as tree:
+        texts = {split: _read(tree, file) for split, file in FILES.items()}
+    counts = Counter(word for line in texts["train"] for word in line)
+    unknown = UNKNOWN if UNKNOWN in counts else None
+    vocabulary = Vocabulary.of_counts(counts, unknown=unknown)
+    if unknown is None:
+        for split, file in FILES.items():
+            _refuse_unknown(texts[split], vocabulary, f"{path}/{file}")
+    ids = {split: vocabulary.ids(word for line in text for word in line) for split, text in texts.items()}
+    return LanguageText(vocabulary, ids)
+
+
+def _read(tree: Tree, file: str) -> list[list[str]]:
+    """The words of each line with <eos> behind."""
+    name = _find(tree, file)
+    lines = [line.split() for line in text_lines(tree.read(name), tree.where(name))]
+    for number, line in enumerate(lines, 1):
+        if EOS in line:
+            damaged(tree.where(name), f"line {number}", f"{EOS} stands for the line's end and cannot be a word")
+        line.append(EOS)
+    return lines
+
+
+def _find(tree: Tree, file: str) -> str:
+    """The file at the root, else where simple-examples.tgz has it: other folders there hold other preparations."""
+    for folder in ("", "data/", "simple-examples/data/"):
+        if any(name in (folder + file, folder + file + ".gz") for name in tree.names()):
+            return str(PurePosixPath(folder) / file)
+    raise checks.InputError(f"{tree.where(file)} is missing.")
+
+
+def _refuse_unknown(text: list[list[str]], vocabulary: Vocabulary, name: str) -> None:
+    for number, line in enumerate(text, 1):
+        for word in line:
+            if word not in vocabulary:
+                damaged(name, f"line {number}", f"{word!r} is not in {FILES['train']}, which has no {UNKNOWN} for it")

@@ -1,0 +1,220 @@
+"""Reviews with their rating: Yelp's (JSON lines or CSV, 1 to 5 stars) and IMDB's (a file per review, good or bad)."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import re
+import tarfile
+import zipfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice, product
+from pathlib import Path, PurePosixPath
+from typing import IO, NamedTuple
+
+import numpy as np
+
+from autapse import checks
+from autapse.data.tree import BROKEN, damaged, open_tree
+
+STARS = 5
+BREAK = re.compile(r"<br\s*/?>|\\n|\\r")  # HTML's in IMDB; Yelp's CSV spells line breaks with a backslash
+TOKEN = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
+YELP = re.compile(r"(?:.*/)?(?:(train|test)\.csv|yelp_academic_dataset_review\.json)(?:\.gz)?")
+IMDB = re.compile(r"(?:.*/)?(train|test)/(neg|pos)/\d+_\d+\.txt")
+TEXT, LABEL = "text", ("stars", "label")
+
+
+class Review(NamedTuple):
+    """One review; a blank one has no words."""
+
+    words: list[str]
+    label: int  # Yelp: stars − 1; IMDB: 0 bad, 1 good
+    split: str  # "train" or "test"; "all" where upstream does not split
+
+
+@dataclass(frozen=True, eq=False)
+class Reviews:
+    """All reviews of a data set."""
+
+    words: list[list[str]]
+    labels: np.ndarray  # [N] int64
+    splits: list[str]
+
+    @classmethod
+    def of(cls, reviews: Iterable[Review]) -> Reviews:
+        """Collected from an iterator."""
+        words, labels, splits = [], [], []
+        for review in reviews:
+            words.append(review.words)
+            labels.append(review.label)
+            splits.append(review.split)
+        return cls(words, np.array(labels, dtype=np.int64), splits)
+
+
+def tokenise(text: str) -> list[str]:
+    """Lower-case words, apostrophes inside them kept; each punctuation mark is a token; <br /> is dropped.
+
+    >>> tokenise("Don't go!<br />Never.")
+    ["don't", 'go', '!', 'never', '.']
+    """
+    return TOKEN.findall(BREAK.sub(" ", text.lower()))
+
+
+def read_yelp(path: Path, limit: int | None = None) -> Reviews:
+    """What `iterate_yelp` gives, collected."""
+    return Reviews.of(iterate_yelp(path, limit))
+
+
+def iterate_yelp(path: Path, limit: int | None = None) -> Iterator[Review]:
+    """Yelp's reviews one by one, the first `limit` of each file: yelp_academic_dataset_review.json, or train.csv and
+    test.csv, .gz or not, in a folder, a .tar (.tgz) or a .zip; or one such file of any name that ends in .json or .csv.
+    """
+    if limit is not None:
+        checks.integer("limit", limit, minimum=1)
+    found = False
+    for name, stream in _yelp_files(path):
+        found = True
+        known = YELP.fullmatch(name)
+        split = (known and known[1]) or "all"
+        read = _json if name.removesuffix(".gz").endswith(".json") else _csv
+        for text, label in islice(read(_lines(stream, name), name), limit):
+            yield Review(tokenise(text), label, split)
+    if not found:
+        raise checks.InputError(f"{path} has neither train.csv and test.csv nor yelp_academic_dataset_review.json.")
+
+
+def read_imdb(path: Path) -> Reviews:
+    """IMDB's reviews from the folder aclImdb or from aclImdb_v1.tar.gz: {train,test}/{neg,pos}/<n>_<rating>.txt."""
+    return Reviews.of(iterate_imdb(path))
+
+
+def iterate_imdb(path: Path) -> Iterator[Review]:
+    """IMDB's reviews one by one, by name."""
+    with open_tree(path) as tree:
+        places = {name: (found[1], found[2]) for name in tree.names() if (found := IMDB.fullmatch(name))}
+        for split, kind in product(("train", "test"), ("neg", "pos")):
+            if (split, kind) not in places.values():
+                raise checks.InputError(f"{path}/{split}/{kind} has no review <n>_<rating>.txt.")
+        for name, (split, kind) in places.items():
+            text = _decoded(tree.raw(name), tree.where(name), 1)
+            yield Review(tokenise(text), int(kind == "pos"), split)
+
+
+def _yelp_files(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
+    """Name and open content of each file of reviews; nothing is unpacked to disk or held in memory."""
+    if path.is_dir():
+        for name in sorted(str(p) for p in path.rglob("*") if p.is_file() and YELP.fullmatch(p.name)):
+            with Path(name).open("rb") as file:
+                yield name, file
+    elif not path.exists():
+        raise checks.InputError(f"{path} is missing.")
+    elif PurePosixPath(path.name.removesuffix(".gz")).suffix in (".json", ".csv"):
+        with path.open("rb") as file:
+            yield str(path), file
+    else:
+        yield from _archived(path)
+
+
+def _archived(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as packed:
+            for name in filter(YELP.fullmatch, packed.namelist()):
+                with packed.open(name) as file:
+                    yield f"{path}/{name}", file
+        return
+    last = "its beginning"
+    try:
+        with tarfile.open(path, "r|*") as archive:
+            for member in archive:
+                last = member.name.removeprefix("./")
+                opened = archive.extractfile(member) if YELP.fullmatch(last) else None
+                if opened is not None:
+                    yield f"{path}/{last}", opened
+    except BROKEN as error:
+        damaged(path, last, f"it is no whole zip or tar archive ({error})")
+
+
+def _lines(stream: IO[bytes], name: str) -> Iterator[str]:
+    number = 0
+    content = gzip.GzipFile(fileobj=stream) if name.endswith(".gz") else stream
+    try:
+        for number, line in enumerate(content, 1):
+            yield _decoded(line, name, number)
+    except BROKEN as error:
+        damaged(name, f"line {number + 1}", f"it cannot be decompressed ({error})")
+
+
+def _decoded(content: bytes, name: str, line: int) -> str:
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        damaged(name, f"line {line}", f"byte {error.start} of it is not UTF-8 text")
+
+
+def _json(lines: Iterable[str], name: str) -> Iterator[tuple[str, int]]:
+    """Text and label of each line {"stars": 4.0, "text": "..."}."""
+    for number, line in enumerate(lines, 1):
+        try:
+            review = json.loads(line)
+        except json.JSONDecodeError as error:
+            damaged(name, f"line {number}", f"it is no JSON ({error.msg} at character {error.pos})")
+        if not isinstance(review, dict) or not isinstance(review.get(TEXT), str) or "stars" not in review:
+            damaged(name, f"line {number}", 'it has not both "stars" and "text"')
+        yield review[TEXT], _label(review["stars"], 1, name, number)
+
+
+def _csv(lines: Iterable[str], name: str) -> Iterator[tuple[str, int]]:
+    """Text and label of each row: "4","..." with 1 to 5 stars. A header may name the columns: text, and stars (1 to 5)
+    or label (0 to 4).
+    """
+    rows = csv.reader(lines, strict=True)
+    row = _row(rows, name)
+    columns = _columns(row or [], name)
+    row = _row(rows, name) if columns.header else row
+    while row is not None:
+        if len(row) != columns.width:
+            damaged(name, f"line {rows.line_num}", f"it has {len(row)} columns instead of {columns.width}")
+        yield row[columns.text], _label(row[columns.label], columns.worst, name, rows.line_num)
+        row = _row(rows, name)
+
+
+class _Columns(NamedTuple):
+    label: int
+    text: int
+    width: int
+    header: bool
+    worst: int  # the smallest rating
+
+
+def _columns(row: list[str], name: str) -> _Columns:
+    """What the first row says of the others."""
+    heads = [head.strip().lower() for head in row]
+    label = next((head for head in LABEL if head in heads), None)
+    if label is not None and TEXT in heads:
+        return _Columns(heads.index(label), heads.index(TEXT), len(row), True, int(label == "stars"))
+    if len(row) != 2:
+        damaged(
+            name, "line 1", f"it has {len(row)} columns; without a header with stars or label, and text, it must have 2"
+        )
+    return _Columns(0, 1, 2, False, 1)
+
+
+def _row(rows: Iterator[list[str]], name: str) -> list[str] | None:
+    try:
+        return next(rows, None)
+    except csv.Error as error:
+        damaged(name, f"line {rows.line_num}", f"it is no CSV ({error})")  # type: ignore[attr-defined]
+
+
+def _label(value: object, first: int, name: str, line: int) -> int:
+    """0 to 4 from a rating that is `first` at its worst."""
+    try:
+        rating = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        rating = -1.0
+    if rating not in range(first, first + STARS):
+        damaged(name, f"line {line}", f"{value!r} is not a rating from {first} to {first + STARS - 1}")
+    return int(rating) - first

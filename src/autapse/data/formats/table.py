@@ -1,0 +1,231 @@
+"""The user's own data, as .csv or .npz, to the same series as the archive's files.
+
+.csv: a header, then one row per step. Column `sequence` says which sequence a row belongs to, `target` what to predict
+for it (the same in all its rows), `time` or `step`, if there, the order of its rows. Every other column is a channel.
+Targets are classes if all are integers or any is text, and otherwise numbers to predict.
+
+.npz: `inputs` [N, T, channels] or [N, T]; `targets` [N] integers or text for classes, [N] or [N, K] floats for numbers
+to predict; and, if the sequences differ in length, `lengths` [N], what lies beyond being ignored.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+
+from autapse import checks
+from autapse.data.formats.timeseries import LARGEST, Series, number_or_none, ordered_labels, read_ts, suffix
+from autapse.data.ragged import Ragged
+from autapse.data.tree import BROKEN, read_bytes
+
+ORDER = ("time", "step")
+INTEGER = re.compile(r"[+-]?\d+")
+
+
+def read_series(path: Path) -> Series:
+    """Labelled series from a file of any accepted kind."""
+    reader = READERS.get(suffix(path))
+    if reader is None or (suffix(path) == ".npz" and path.suffix.lower() != ".npz"):
+        accepted = "end in .ts, .tsv or .csv, each also with .gz, .bz2 or .xz behind it, or in .npz"
+        checks.fail("The file's name", accepted, str(path))
+    return reader(path)
+
+
+def read_csv(path: Path) -> Series:
+    """One row per step; the module's docstring says which columns."""
+    table = _load(path)
+    order = _order(table)
+    channels = [name for name in table.header if name not in {"sequence", "target", order}]
+    if not channels:
+        raise checks.InputError(f"{path} has no channels: its only columns are {', '.join(table.header)}.")
+    values = np.stack([table.numbers(name) for name in channels], axis=1).astype(np.float32)
+    members: dict[str, list[int]] = {}
+    for row, name in enumerate(table.column("sequence")):
+        members.setdefault(name, []).append(row)
+    steps = None if order is None else table.numbers(order)
+    sequences = [values[_in_order(table, rows, steps)] for rows in members.values()]
+    targets, labels = _meaning(table, _targets(table, members))
+    return Series(Ragged.of(sequences), targets, labels)
+
+
+@dataclass(frozen=True)
+class _Table:
+    path: Path
+    header: list[str]
+    rows: list[list[str]]
+    lines: list[int]  # of each row in the file
+
+    def column(self, name: str) -> list[str]:
+        """The cells under `name`, none of them empty."""
+        place = self.header.index(name)
+        cells = [row[place] for row in self.rows]
+        if "" in cells:
+            self.fail(cells.index(""), name, "the cell is empty")
+        return cells
+
+    def numbers(self, name: str) -> np.ndarray:  # [rows] float64
+        """The cells under `name` as finite numbers."""
+        cells = self.column(name)
+        values = [number_or_none(cell) for cell in cells]
+        for row, value in enumerate(values):
+            if value is None or not abs(value) <= LARGEST:
+                self.fail(row, name, f"{cells[row]!r} is not a finite number")
+        return np.array(values, dtype=np.float64)
+
+    def fail(self, row: int, column: str, reason: str) -> NoReturn:
+        raise checks.InputError(f"{self.path}, line {self.lines[row]}, column {column!r}: {reason}.")
+
+
+def _load(path: Path) -> _Table:
+    try:
+        text = read_bytes(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise checks.InputError(f"{path}, byte {error.start}: it is not UTF-8 text.") from None
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if row]
+    except csv.Error as error:
+        raise checks.InputError(f"{path}, line {reader.line_num}: {error}.") from None
+    if len(rows) < 2:
+        raise checks.InputError(f"{path} has no rows below a header.")
+    header = rows[0][1]
+    _check_header(path, header)
+    for line, row in rows[1:]:
+        if len(row) != len(header):
+            raise checks.InputError(f"{path}, line {line}: it has {len(row)} cells and the header {len(header)}.")
+    return _Table(path, header, [row for _, row in rows[1:]], [line for line, _ in rows[1:]])
+
+
+def _check_header(path: Path, header: list[str]) -> None:
+    for needed in ("sequence", "target"):
+        if needed not in header:
+            remedy = checks.closest(needed, header)
+            there = ", ".join(header)
+            raise checks.InputError(f"{path} has no column {needed!r}; its columns are {there}. {remedy}".rstrip())
+    twice = sorted({name for name in header if header.count(name) > 1})
+    if twice:
+        raise checks.InputError(f"{path}, line 1: column {twice[0]!r} is there {header.count(twice[0])} times.")
+
+
+def _order(table: _Table) -> str | None:
+    there = [name for name in ORDER if name in table.header]
+    if len(there) > 1:
+        raise checks.InputError(f"{table.path} has columns 'time' and 'step'; keep the one that orders the rows.")
+    return there[0] if there else None
+
+
+def _in_order(table: _Table, rows: list[int], steps: np.ndarray | None) -> np.ndarray:
+    """The rows of one sequence by their time, or as they come."""
+    found = np.array(rows)
+    if steps is None:
+        return found
+    ordered = found[np.argsort(steps[found], kind="stable")]
+    repeated = np.flatnonzero(np.diff(steps[ordered]) == 0)
+    if len(repeated):
+        name = _order(table) or ""
+        table.fail(int(ordered[repeated[0] + 1]), name, f"{steps[ordered[repeated[0]]]:g} is there twice in a sequence")
+    return ordered
+
+
+def _targets(table: _Table, members: dict[str, list[int]]) -> dict[int, str]:
+    """Each sequence's target, with the row where it first stands."""
+    cells = table.column("target")
+    for name, rows in members.items():
+        for row in rows:
+            if cells[row] != cells[rows[0]]:
+                reason = f"{cells[row]!r} differs from {cells[rows[0]]!r} on line {table.lines[rows[0]]}"
+                table.fail(row, "target", f"{reason}, in the same sequence {name!r}")
+    return {rows[0]: cells[rows[0]] for rows in members.values()}
+
+
+def _meaning(table: _Table, targets: dict[int, str]) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Classes or numbers, whichever the texts are, and the classes' names."""
+    texts = list(targets.values())
+    values = {row: number_or_none(text) for row, text in targets.items()}
+    for row, value in values.items():
+        if value is not None and not abs(value) <= LARGEST:
+            table.fail(row, "target", f"{targets[row]!r} is not a finite number")
+    if None in values.values() or all(INTEGER.fullmatch(text) for text in texts):
+        return _classes(texts)
+    return np.array(list(values.values()), dtype=np.float32), ()
+
+
+def _classes(texts: list[str]) -> tuple[np.ndarray, tuple[str, ...]]:
+    labels = ordered_labels(texts)
+    places = {label: place for place, label in enumerate(labels)}
+    return np.array([places[text] for text in texts], dtype=np.int64), labels
+
+
+def read_npz(path: Path) -> Series:
+    """Arrays; the module's docstring says which."""
+    arrays = _arrays(path)
+    inputs = arrays["inputs"]
+    if inputs.ndim not in (2, 3) or 0 in inputs.shape or inputs.dtype.kind not in "fiub":
+        _fail(path, "inputs", "be numbers of shape [N, T, channels] or [N, T]", inputs)
+    inputs = inputs.reshape(*inputs.shape[:2], -1)
+    lengths = _lengths(path, arrays.get("lengths"), inputs)
+    there = np.arange(inputs.shape[1]) < lengths[:, None]  # [N, T]
+    wrong = there & ~(np.abs(inputs.astype(np.float64)) <= LARGEST).all(axis=2)
+    if wrong.any():
+        n, t = np.argwhere(wrong)[0]
+        raise checks.InputError(f"{path}, inputs[{n}, {t}]: {inputs[n, t].tolist()} has a value that is not finite.")
+    targets, labels = _numpy_targets(path, arrays["targets"], len(inputs))
+    return Series(Ragged(inputs[there].astype(np.float32), lengths), targets, labels)
+
+
+def _arrays(path: Path) -> dict[str, np.ndarray]:
+    content = read_bytes(path)
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+            arrays = dict(archive)
+    except (*BROKEN, ValueError, TypeError, RuntimeError) as error:
+        raise checks.InputError(f"{path} is not a whole .npz file of plain arrays ({error}).") from None
+    there = ", ".join(arrays)
+    for needed in ("inputs", "targets"):
+        if needed not in arrays:
+            remedy = checks.closest(needed, arrays)
+            raise checks.InputError(f"{path} has no array {needed!r}; its arrays are {there}. {remedy}".rstrip())
+    for name in arrays:  # a misspelt `lengths` must not turn padding into data
+        checks.one_of(f"An array's name in {path}", name, ("inputs", "targets", "lengths"))
+    return arrays
+
+
+def _lengths(path: Path, lengths: np.ndarray | None, inputs: np.ndarray) -> np.ndarray:  # [N] int64
+    count, steps = inputs.shape[:2]
+    if lengths is None:
+        return np.full(count, steps, dtype=np.int64)
+    if lengths.shape != (count,) or lengths.dtype.kind not in "iu":
+        _fail(path, "lengths", f"be integers of shape [N] = ({count},)", lengths)
+    wrong = (lengths < 1) | (lengths > steps)
+    if wrong.any():
+        n = int(wrong.argmax())
+        raise checks.InputError(f"{path}, lengths[{n}]: {lengths[n]} is not one of 1 to {steps}.")
+    return lengths.astype(np.int64)
+
+
+def _numpy_targets(path: Path, targets: np.ndarray, count: int) -> tuple[np.ndarray, tuple[str, ...]]:
+    if targets.dtype.kind == "f" and targets.ndim in (1, 2) and len(targets) == count and targets.size:
+        wrong = np.argwhere(~(np.abs(targets) <= LARGEST))
+        if len(wrong):
+            place = ", ".join(str(i) for i in wrong[0])
+            raise checks.InputError(f"{path}, targets[{place}]: {targets[tuple(wrong[0])]} is not a finite number.")
+        return targets.astype(np.float32), ()
+    if targets.dtype.kind not in "iubUS" or targets.shape != (count,):
+        rule = f"be integers or text of shape [N] = ({count},), or floats of shape [N] or [N, K]"
+        _fail(path, "targets", rule, targets)
+    text = np.char.decode(targets, "utf-8") if targets.dtype.kind == "S" else targets
+    return _classes([str(target) for target in text.tolist()])
+
+
+def _fail(path: Path, name: str, rule: str, array: np.ndarray) -> NoReturn:
+    raise checks.InputError(f"{path}: {name} must {rule}; got {array.dtype} of shape {array.shape}.")
+
+
+READERS: dict[str, Callable[[Path], Series]] = {".ts": read_ts, ".tsv": read_ts, ".csv": read_csv, ".npz": read_npz}

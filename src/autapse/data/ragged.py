@@ -1,0 +1,45 @@
+"""Sequences of unequal length without padding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class Ragged:
+    """N sequences one after the other: sequence n is values[starts[n]:starts[n + 1]].
+
+    >>> two = Ragged.of([np.array([1, 2, 3]), np.array([4])])
+    >>> two[0], two.lengths
+    (array([1, 2, 3]), array([3, 1]))
+    """
+
+    values: np.ndarray  # [steps of all sequences together, ...]
+    lengths: np.ndarray  # [N] int64
+
+    @classmethod
+    def of(cls, sequences: Sequence[np.ndarray]) -> Ragged:
+        """From one array per sequence; there must be at least one."""
+        return cls(np.concatenate(sequences), np.array([len(s) for s in sequences], dtype=np.int64))
+
+    @cached_property
+    def starts(self) -> np.ndarray:  # [N + 1]
+        return np.concatenate([[0], np.cumsum(self.lengths)])
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __getitem__(self, n: int) -> np.ndarray:
+        return self.values[self.starts[n] : self.starts[n + 1]]
+
+    def take(self, index: Iterable[int]) -> Ragged:
+        """Some of the sequences, in the order asked for."""
+        chosen = np.asarray(list(index), dtype=np.int64)
+        lengths = self.lengths[chosen]
+        # Position p of the result belongs to its sequence's start plus the steps since that sequence began.
+        shift = np.repeat(self.starts[chosen] - (np.cumsum(lengths) - lengths), lengths)
+        return Ragged(self.values[np.arange(len(shift)) + shift], lengths)

@@ -1,0 +1,96 @@
+"""Words and their numbers, and the lines of the text files that they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from autapse import checks
+from autapse.data.tree import damaged
+
+
+class Vocabulary:
+    """Each word has one id, its place in the list; `unknown` names the word that stands for all others, if any does.
+
+    >>> some = Vocabulary.of_counts({"a": 3, "cat": 1, "sat": 1}, special=("<pad>", "<unk>"), unknown="<unk>")
+    >>> some.ids("a cat ran".split())
+    array([2, 3, 1])
+    """
+
+    def __init__(self, words: Iterable[str], unknown: str | None = None) -> None:
+        self._words = tuple(words)
+        self._ids = {word: n for n, word in enumerate(self._words)}
+        self.unknown = unknown
+        for n, word in enumerate(self._words):
+            if self._ids[word] != n:
+                checks.fail("words", "differ from each other", word, f"It is entry {n} and entry {self._ids[word]}.")
+            # One per line in a cache, so an empty line or a line break would come back as another list.
+            if not word or "\n" in word:
+                checks.fail("words", "be non-empty and have no line break", word)
+        if unknown is not None and unknown not in self._ids:
+            checks.fail("unknown", "be a word of the vocabulary", unknown)
+
+    @classmethod
+    def of_counts(
+        cls,
+        counts: Mapping[str, int],
+        size: int | None = None,  # special entries included
+        special: Sequence[str] = (),
+        unknown: str | None = None,
+    ) -> Vocabulary:
+        """The special entries, then the most frequent words; equally frequent ones alphabetically."""
+        minimum = len(special) + 1
+        if size is not None:
+            checks.integer("size", size, minimum, f"It counts the {len(special)} special entries too.")
+        ordered = sorted(counts.keys() - set(special), key=lambda word: (-counts[word], word))
+        return cls([*special, *ordered][:size], unknown)
+
+    @classmethod
+    def from_text(cls, text: str, unknown: str | None = None) -> Vocabulary:
+        """What `to_text` wrote."""
+        return cls(text.removesuffix("\n").split("\n"), unknown)
+
+    def to_text(self) -> str:
+        """One word per line, by id."""
+        return "".join(f"{word}\n" for word in self._words)
+
+    def __len__(self) -> int:
+        return len(self._words)
+
+    def __contains__(self, word: object) -> bool:
+        return word in self._ids
+
+    def ids(self, words: Iterable[str]) -> np.ndarray:  # [words] int64
+        """The id of each word; a word that is not here has the id of `unknown`, or is an error where there is none."""
+        find = self._ids.get
+        other = -1 if self.unknown is None else self._ids[self.unknown]
+        words = list(words)
+        ids = np.array([find(word, other) for word in words], dtype=np.int64)
+        if self.unknown is None and (ids < 0).any():
+            word = words[int(ids.argmin())]
+            checks.fail("words", "be in the vocabulary, which has no entry for unknown words", word)
+        return ids
+
+    def words(self, ids: Iterable[int] | np.ndarray) -> list[str]:
+        """The word of each id."""
+        return [self._words[self._checked(n)] for n in ids]
+
+    def _checked(self, n: object) -> int:
+        if (number := checks.integer("ids", n, minimum=0)) >= len(self):
+            checks.fail("ids", f"be below the vocabulary's size {len(self)}", number)
+        return number
+
+
+def text_lines(content: bytes, name: object) -> list[str]:
+    """The lines of a UTF-8 text of which each, the last one too, ends in a line break: a cut file is found out."""
+    try:
+        text = content.decode("utf-8").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        damaged(name, f"line {line}", f"byte {error.start} of the file is not UTF-8 text")
+    # Not splitlines: other separators, such as U+2028, occur inside sentences.
+    *lines, rest = text.split("\n")
+    if rest or not lines:
+        damaged(name, f"line {len(lines) + 1}", "the file ends within a line" if rest else "the file is empty")
+    return lines
