@@ -71,7 +71,7 @@ def _runtime(run: Path) -> list[dict[str, Any]]:
     from autapse.tasks import Walk
     from autapse.training import load_run
 
-    model, config = load_run(run)
+    model, config, _ = load_run(run)
     task = config.task
     assert isinstance(task, Walk)
     x = torch.from_numpy(Walk(bias=task.bias, test_size=40 * BATCH).split("test", 1).inputs)
