@@ -33,11 +33,13 @@ MAY_IMPORT = {
     "unfold": BOTTOM | RULES,
     "layers": LAYERS,
     "models": MODELS,
-    "tasks": BOTTOM,  # tasks know no networks
-    "training": TRAINING | {"tasks"},
+    "data": BOTTOM,
+    "tasks": BOTTOM | {"data"},  # tasks know no networks
+    "training": TRAINING | {"tasks", "data"},
     "diagnostics": TRAINING | {"tasks"},
     "benchmark": TRAINING,  # beside training
-    "cli": TRAINING | {"tasks", "training", "diagnostics", "benchmark"},
+    "reproduce": TRAINING | {"tasks", "training", "benchmark"},
+    "cli": TRAINING | {"reproduce", "data", "tasks", "training", "diagnostics", "benchmark"},
     "__main__": {"cli"},
     "__init__": {*TRAINING, "tasks", "training", "diagnostics"},  # public names
 }

@@ -10,25 +10,25 @@ from autapse.training.schedule import learning_rate
 
 def test_constant():
     config = TrainingConfig(learning_rate=0.3)
-    assert [learning_rate(config, step, 5) for step in (0, 7, 1999)] == [0.3] * 3
+    assert [learning_rate(config, step, 2000, 5) for step in (0, 7, 1999)] == [0.3] * 3
 
 
 def test_periodic_halves_at_each_period():
     config = TrainingConfig(learning_rate=1.0, schedule="periodic", period=10)
-    assert [learning_rate(config, step, 0) for step in (0, 9, 10, 19, 20, 35)] == [1, 1, 0.5, 0.5, 0.25, 0.125]
+    assert [learning_rate(config, step, 100, 0) for step in (0, 9, 10, 19, 20, 35)] == [1, 1, 0.5, 0.5, 0.25, 0.125]
 
 
 def test_plateau_halves_per_halving():
     config = TrainingConfig(learning_rate=0.8, schedule="plateau")
-    assert [learning_rate(config, 100, halvings) for halvings in range(3)] == [0.8, 0.4, 0.2]
+    assert [learning_rate(config, 100, 2000, halvings) for halvings in range(3)] == [0.8, 0.4, 0.2]
 
 
 def test_cosine_is_torchs():
-    config = TrainingConfig(learning_rate=0.1, schedule="cosine", steps=20)
+    config = TrainingConfig(learning_rate=0.1, schedule="cosine")
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=20)
     for step in range(20):
-        assert math.isclose(learning_rate(config, step, 0), scheduler.get_last_lr()[0], rel_tol=1e-12)
+        assert math.isclose(learning_rate(config, step, 20, 0), scheduler.get_last_lr()[0], rel_tol=1e-12)
         optimizer.step()
         scheduler.step()
 

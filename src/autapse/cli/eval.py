@@ -27,7 +27,7 @@ def main(words: list[str]) -> None:
     from autapse.tasks.objectives import objective
     from autapse.training import Tensors, evaluate, load_run
 
-    model, config = load_run(args.run)
+    model, config, _ = load_run(args.run)
     data = config.task.split(args.split, config.training.seed)
     score = evaluate(model, Tensors.of(data, "cpu"), objective(config.task))
     floor = config.task.floor(data)

@@ -28,14 +28,13 @@ def main(words: list[str]) -> int:
 
     folder = find_run(args.run)
     progress, path, checksum = read_state(folder)
-    _, config = read_tensors(path, checksum)  # also a finished run may be damaged
+    _, config, _ = read_tensors(path, checksum)  # also a finished run may be damaged
     with speaking_for_all() as console:
         if progress.finished and (folder / "summary.json").exists():
             console.print(f"{folder} is finished, at step {progress.step}. `autapse eval {folder}` scores it.")
             return 0
-        steps, metric = config.training.steps, config.task.metric
-        with Screen(console, config.model.cell, progress.step, steps, metric) as screen:
-            screen.note(f"{folder}: going on at step {progress.step} of {steps}")
+        with Screen(console, config.model.cell, config.task.metric) as screen:
+            screen.note(f"{folder}: going on at step {progress.step}")
             summary = Trainer.resume(folder, screen).train()
         if summary:
             print_summary(console, summary, config)

@@ -13,7 +13,9 @@ from tyro.conf import OmitArgPrefixes
 
 from autapse import files
 from autapse.cli.parse import parse, positional, wants_help
-from autapse.tasks import TASKS, Task, task_class
+from autapse.data.catalogue import DATA_SETS
+from autapse.tasks import TASKS, Archive, OwnSeries, Task, task_class
+from autapse.tasks.series import SUFFIXES
 from autapse.training.config import ModelConfig, RunConfig, TrainingConfig
 
 T = TypeVar("T", bound=Task)
@@ -78,7 +80,18 @@ def speaking_for_all() -> Iterator[Any]:
 def parse_task(kind: Any, command: str, words: list[str]) -> Any:
     """The arguments of a command that takes a task first; the task's own options are among them."""
     name, rest = positional(words, "a task", command, f"autapse {command} adding")
+    if name not in TASKS:
+        name, rest = _series(name, rest)
     return parse(kind[task_class(name)], f"{command} {name}", rest)
+
+
+def _series(word: str, rest: list[str]) -> tuple[str, list[str]]:
+    """A file of one's own, or a set of the archive, in place of a task."""
+    if word.endswith(SUFFIXES):
+        return OwnSeries.name, ["--path", word, *rest]
+    if f"uea-ucr/{word}" in DATA_SETS:
+        return Archive.name, ["--dataset", word, *rest]
+    return word, rest
 
 
 def task_help(command: str, about: str) -> int:
@@ -99,7 +112,7 @@ def train_shown(config: RunConfig, console: Any, folder: Callable[[], Path], dat
     from autapse.training.log import Screen
     from autapse.training.loop import Trainer
 
-    screen = Screen(console, config.model.cell, 0, config.training.steps, config.task.metric)
+    screen = Screen(console, config.model.cell, config.task.metric)
     trainer = Trainer(config, screen, data)
     place = folder() if trainer.world.leads else Path()
     with screen:

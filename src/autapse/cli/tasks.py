@@ -16,8 +16,5 @@ class Tasks:
 
 def main(words: list[str]) -> None:
     parse(Tasks, "tasks", words)
-    rows = [
-        (name, task.summary, f"{task.kind}, {task.metric}; trivial predictor: {task.baseline_text}")
-        for name, task in TASKS.items()
-    ]
+    rows = [(name, task.summary, task.about()) for name, task in TASKS.items()]
     print_listing(rows, "Options of a task: autapse run TASK --help")

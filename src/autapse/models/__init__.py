@@ -2,9 +2,25 @@
 
 from autapse.models.base import SequenceModel
 from autapse.models.classifier import Classifier
+from autapse.models.language_model import LanguageModel
+from autapse.models.question_answering import QuestionAnswering
 from autapse.models.regressor import Regressor
 from autapse.models.tagger import Tagger
 
-MODELS: dict[str, type[SequenceModel]] = {"classification": Classifier, "regression": Regressor, "tagging": Tagger}
+MODELS: dict[str, type[SequenceModel]] = {
+    "classification": Classifier,
+    "regression": Regressor,
+    "tagging": Tagger,
+    "language": LanguageModel,
+    "question answering": QuestionAnswering,
+}
 
-__all__ = ["MODELS", "Classifier", "Regressor", "SequenceModel", "Tagger"]
+__all__ = [
+    "MODELS",
+    "Classifier",
+    "LanguageModel",
+    "QuestionAnswering",
+    "Regressor",
+    "SequenceModel",
+    "Tagger",
+]

@@ -1,23 +1,32 @@
-"""SequenceModel: a recurrent layer by name, and a linear head."""
+"""SequenceModel: inputs made readable, a recurrent layer by name, and a linear head."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from autapse import checks
 from autapse.layers.names import make_layer
+from autapse.layers.recurrent import Layer
 from autapse.layers.solutions import Solutions
+from autapse.models.initialise import initialise
+from autapse.models.inputs import Inputs
 
 
 class SequenceModel(nn.Module):
-    """What classifier, regressor and tagger share; not for direct use.
+    """What all models share; not for direct use.
 
     `cell` is a layer's name with options (`"gru"`, `"ernn:inner_steps=2"`); `hidden_size` one size, or one per layer.
+    `vocabularies` has the number of words of each leading column of the input that has words instead of numbers, and
+    `embedding_size` the size of their vectors, the last one for all that follow. `mean` and `scale`, one per column of
+    numbers, standardise those. `dropout` acts between layers, `input_dropout` and `output_dropout` around them.
     """
+
+    carries: ClassVar[bool] = False
+    """Whether `forward` takes and returns states, so that a long sequence can be read in pieces."""
 
     def __init__(
         self,
@@ -28,32 +37,48 @@ class SequenceModel(nn.Module):
         num_layers: int | None = None,
         dropout: float = 0.0,
         bidirectional: bool = False,
+        vocabularies: Sequence[int] = (),
+        embedding_size: Sequence[int] = (),
+        mean: Sequence[float] = (),
+        scale: Sequence[float] = (),
+        input_dropout: float = 0.0,
+        output_dropout: float = 0.0,
+        initialisation: str = "default",
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        self.layer = make_layer(
-            cell,
-            input_size,
-            hidden_size if isinstance(hidden_size, int) else list(hidden_size),
-            num_layers=num_layers,
-            batch_first=True,
-            dropout=dropout,
-            bidirectional=bidirectional,
-            device=device,
-            dtype=dtype,
-        )
+        where: dict[str, Any] = {"device": device, "dtype": dtype}
+        self.inputs = Inputs(input_size, vocabularies, embedding_size, mean, scale, input_dropout, **where)
+        sizes = hidden_size if isinstance(hidden_size, int) else list(hidden_size)
+        stack = {"num_layers": num_layers, "dropout": dropout, "bidirectional": bidirectional, **where}
+        self._make_layers(lambda size: make_layer(cell, size, sizes, batch_first=True, **stack))
+        self.output_dropout = nn.Dropout(output_dropout)
         output_size = checks.integer("output_size", output_size, minimum=1)
-        self.head = nn.Linear(self.layer.output_size, output_size, device=device, dtype=dtype)
+        self.head = nn.Linear(self.layer.output_size, output_size, **where)
+        for layer in self.layers():
+            initialise(layer, initialisation)
+
+    def _make_layers(self, make: Callable[[int], Layer]) -> None:
+        """Make the recurrent layers for given sizes of input; `layer` is the one whose output the head reads."""
+        self.layer = make(self.inputs.output_size)
+
+    def layers(self) -> list[Layer]:
+        """The recurrent layers."""
+        return [self.layer]
 
     def at_end(self, x: Tensor, lengths: Any = None, keys: Any = None) -> Tensor:  # [B, T, D] -> [B, output_size]
         """The head on the last layer at each sequence's own end."""
         _, h_n = self._run(x, lengths, keys)
-        return self._masked(self.head(self.layer.final_output(h_n)))
+        return self._masked(self.head(self.output_dropout(self.layer.final_output(h_n))))
 
     def at_each(self, x: Tensor, lengths: Any = None, keys: Any = None) -> Tensor:  # [B, T, D] -> [B, T, output_size]
         """The head on the last layer at every position."""
-        return self._masked(self.head(self._run(x, lengths, keys)[0]))
+        return self._masked(self.head(self.output_dropout(self._run(x, lengths, keys)[0])))
+
+    def carry(self, x: Tensor, lengths: Any = None, state: Any = None) -> tuple[Tensor, Any]:
+        """The output, and the state to go on from; models that read whole sequences have none."""
+        return self(x, lengths), None
 
     @property
     def solutions(self) -> Solutions | None:
@@ -61,14 +86,24 @@ class SequenceModel(nn.Module):
         solving = getattr(self.layer, "solving", None)
         return solving.solutions if solving is not None and solving.solutions.limit else None
 
+    def converged(self) -> Tensor | None:  # [B]
+        """Which sequences of the last call were solved; None where all were, or nothing is to be solved."""
+        found = [solved for layer in self.layers() if (solved := layer.converged()) is not None]
+        return torch.stack(found).all(0) if found else None
+
+    def evaluations(self) -> float | None:
+        """What the last call cost, for layers that solve equations: evaluations per sequence and layer."""
+        reports = [report for layer in self.layers() for report in layer.reports]
+        return float(torch.stack([report.evaluations for report in reports]).mean()) if reports else None
+
     def _run(self, x: Tensor, lengths: Any, keys: Any) -> tuple[Any, Any]:
         named = {} if keys is None else {"keys": keys}
-        output, h_n = self.layer(x, lengths=lengths, **named)
+        output, h_n = self.layer(self.inputs(x), lengths=lengths, **named)
         return output, h_n
 
     def _masked(self, output: Tensor) -> Tensor:  # [B, ...]
         """What a layer could not solve is left out of the gradient: no loss may learn from wrong states."""
-        converged = self.layer.converged()
+        converged = self.converged()
         if converged is None:
             return output
         keep = converged.to(output.device).view(-1, *[1] * (output.dim() - 1))
@@ -82,6 +117,6 @@ class SequenceModel(nn.Module):
     def _predicted(self, x: Tensor, lengths: Any) -> Tensor:
         was_training = self.training
         try:
-            return self.eval()(x, lengths)
+            return self.eval().carry(x, lengths)[0]
         finally:
             self.train(was_training)

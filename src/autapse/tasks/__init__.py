@@ -9,14 +9,40 @@
 from __future__ import annotations
 
 from autapse import checks
+from autapse.tasks.activities import DSA, HAR
 from autapse.tasks.adding import Adding
-from autapse.tasks.base import IGNORE, SPLITS, Data, Kind, Metric, Split, Task, generator, majority_error
+from autapse.tasks.babi import BAbI
+from autapse.tasks.base import (
+    IGNORE,
+    SPLITS,
+    Data,
+    Generated,
+    Kind,
+    Metric,
+    Signature,
+    Split,
+    Task,
+    generator,
+    majority_error,
+)
 from autapse.tasks.copy import Copy
 from autapse.tasks.digits import Digits
+from autapse.tasks.images import CIFAR10, MNIST, FashionMNIST, NoisyCIFAR10
+from autapse.tasks.pos import POS
+from autapse.tasks.ptb import PTB
+from autapse.tasks.reviews import IMDB, Yelp
+from autapse.tasks.series import Archive, OwnSeries
+from autapse.tasks.speech import Speech
+from autapse.tasks.stored import Stored
 from autapse.tasks.walk import Walk
 from autapse.tasks.walk_variance import WalkVariance
 
-TASKS: dict[str, type[Task]] = {task.name: task for task in (Adding, Copy, Digits, Walk, WalkVariance)}
+GENERATED: tuple[type[Generated], ...] = (Adding, Copy, Digits, Walk, WalkVariance)
+STORED: tuple[type[Stored], ...] = (
+    *(MNIST, FashionMNIST, CIFAR10, NoisyCIFAR10, HAR, DSA, Speech, Yelp, IMDB),
+    *(PTB, POS, BAbI, Archive, OwnSeries),
+)
+TASKS: dict[str, type[Task]] = {task.name: task for task in (*GENERATED, *STORED)}
 
 
 def task_class(name: str) -> type[Task]:
@@ -25,19 +51,38 @@ def task_class(name: str) -> type[Task]:
 
 
 __all__ = [
+    "CIFAR10",
+    "DSA",
+    "GENERATED",
+    "HAR",
     "IGNORE",
+    "IMDB",
+    "MNIST",
+    "POS",
+    "PTB",
     "SPLITS",
+    "STORED",
     "TASKS",
     "Adding",
+    "Archive",
+    "BAbI",
     "Copy",
     "Data",
     "Digits",
+    "FashionMNIST",
+    "Generated",
     "Kind",
     "Metric",
+    "NoisyCIFAR10",
+    "OwnSeries",
+    "Signature",
+    "Speech",
     "Split",
+    "Stored",
     "Task",
     "Walk",
     "WalkVariance",
+    "Yelp",
     "generator",
     "majority_error",
     "task_class",

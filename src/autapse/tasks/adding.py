@@ -8,13 +8,13 @@ from typing import ClassVar, Literal, get_args
 import numpy as np
 
 from autapse import checks
-from autapse.tasks.base import Data, Kind, Metric, Split, Task, generator
+from autapse.tasks.base import Data, Generated, Kind, Metric, Split, generator
 
 Markers = Literal["anywhere", "halves"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Adding(Task):
+class Adding(Generated):
     """x_t = (u_t, m_t) with u_t uniform in [0, 1) and m_t = 1 at two steps i ≠ j, 0 elsewhere; y = u_i + u_j."""
 
     train_size: int = 20_000

@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from autapse.tasks.base import Data
+from autapse.tasks.base import Data, dense
 
 Direction = Literal["uniform", "unit"]
 Floats = NDArray[np.float64]
@@ -38,15 +38,16 @@ _TINY = 1e-30
 
 def drift_posterior(data: Data, bias: float, direction: Direction) -> Floats:
     """P(t0 < t | x_0 … x_{N−1}) for every position t, [N, T], with t0 uniform in [0, N) and v as `direction` says."""
-    count, steps = data.inputs.shape[:2]
+    inputs = dense(data.inputs)
+    count, steps = inputs.shape[:2]
     ends = (np.full(count, steps) if data.lengths is None else data.lengths) - 1
     average = {"uniform": _log_average_uniform, "unit": _log_average_unit}[direction]
     walks, starts = np.nonzero(np.arange(steps) <= ends[:, None])
-    part, weights = _gauss_legendre(4 + math.ceil(bias * math.sqrt(data.inputs.shape[2])))
+    part, weights = _gauss_legendre(4 + math.ceil(bias * math.sqrt(inputs.shape[2])))
     evidence = np.full((count, steps), -np.inf)
     for rows in np.array_split(np.arange(len(walks)), 1 + len(walks) // _BLOCK):
         walk, start = walks[rows], starts[rows]
-        S, Q = _statistics(data.inputs, walk, start, ends[walk], part)
+        S, Q = _statistics(inputs, walk, start, ends[walk], part)
         evidence[walk, start] = _log_sum_exp(average(bias * S, bias**2 * Q), weights)
     mass: Floats = np.exp(evidence - evidence.max(axis=1, keepdims=True))
     mass /= mass.sum(axis=1, keepdims=True)

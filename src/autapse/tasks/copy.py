@@ -9,11 +9,11 @@ from typing import ClassVar
 import numpy as np
 
 from autapse import checks
-from autapse.tasks.base import Data, Kind, Metric, Split, Task, generator
+from autapse.tasks.base import Data, Generated, Kind, Metric, Split, generator
 
 
 @dataclass(frozen=True, kw_only=True)
-class Copy(Task):
+class Copy(Generated):
     """`memory` random symbols, delay − 1 blanks, a go marker, `memory` blanks; during the last, repeat the symbols.
 
     The target is blank at the first delay + memory steps. With s symbols, symbols are the classes and the one-hot

@@ -8,14 +8,14 @@ from typing import ClassVar
 import numpy as np
 
 from autapse import checks
-from autapse.tasks.base import SPLITS, Data, Kind, Metric, Split, Task, majority_error
+from autapse.tasks.base import SPLITS, Data, Generated, Kind, Metric, Split, majority_error
 
 IMAGES = 1797
 PIXELS = 64
 
 
 @dataclass(frozen=True, kw_only=True)
-class Digits(Task):
+class Digits(Generated):
     """x_t is pixel t of the image, row by row or in one fixed random order, in [0, 1]; y is the digit.
 
     The seed deals the images to the three splits, each class in proportion.

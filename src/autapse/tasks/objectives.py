@@ -5,6 +5,7 @@ Beside the tasks rather than in them: tasks are numpy only, so that the command 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -16,17 +17,20 @@ from autapse.tasks.base import IGNORE, Task
 
 
 class Objective(NamedTuple):
-    """loss / count is minimised, score / count reported; both are smaller for better."""
+    """loss / count is minimised, metric(score / count) reported; both are smaller for better."""
 
     loss: Callable[[Tensor, Tensor], Tensor]  # (output, target) -> sum over what is counted
     score: Callable[[Tensor, Tensor], Tensor]
     count: Callable[[Tensor], int]  # target -> sequences, or positions of a tagging task
+    metric: Callable[[float], float] = float
 
 
 def objective(task: Task) -> Objective:
     """The objective of a task, from its kind and its metric."""
     if task.kind == "regression":
         return Objective(_squared_error, _squared_error, len)
+    if task.metric == "perplexity":
+        return Objective(_cross_entropy, _cross_entropy, _valid, _perplexity)
     if task.metric == "cross-entropy":
         return Objective(_cross_entropy, _cross_entropy, _valid)
     return Objective(_cross_entropy, _errors, _valid)
@@ -46,3 +50,7 @@ def _errors(output: Tensor, target: Tensor) -> Tensor:
 
 def _valid(target: Tensor) -> int:
     return int(torch.count_nonzero(target != IGNORE))
+
+
+def _perplexity(entropy: float) -> float:
+    return math.exp(entropy) if entropy < 700 else math.inf  # beyond, exp raises instead

@@ -8,12 +8,12 @@ from typing import ClassVar, get_args
 import numpy as np
 
 from autapse import checks
-from autapse.tasks.base import IGNORE, Data, Kind, Metric, Split, Task, generator, majority_error
+from autapse.tasks.base import IGNORE, Data, Generated, Kind, Metric, Split, dense, generator, majority_error
 from autapse.tasks.change_point import Direction, drift_posterior
 
 
 @dataclass(frozen=True, kw_only=True)
-class Walk(Task):
+class Walk(Generated):
     """x_0 = 0, x_t = x_{t−1} + N(0, I) + b·w_t·v with w_t = clip(t − t0, 0, 1); y_t = 1 where t > t0.
 
     Each walk has its own N, uniform in 1 … max_length, t0, uniform in [0, N), and v; its times are 0 … N − 1.
@@ -73,6 +73,7 @@ class Walk(Task):
 
     def floor(self, data: Data) -> float:
         """The error of naming the more probable class at every step, given the whole walk but neither t0 nor v."""
-        valid = data.targets != IGNORE
+        targets = dense(data.targets)
+        valid = targets != IGNORE
         likely = drift_posterior(data, self.bias, self.direction) > 0.5
-        return float(np.mean(likely[valid] != data.targets[valid]))
+        return float(np.mean(likely[valid] != targets[valid]))

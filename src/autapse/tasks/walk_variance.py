@@ -8,11 +8,11 @@ from typing import ClassVar
 import numpy as np
 
 from autapse import checks
-from autapse.tasks.base import Data, Kind, Metric, Split, Task, generator, majority_error
+from autapse.tasks.base import Data, Generated, Kind, Metric, Split, dense, generator, majority_error
 
 
 @dataclass(frozen=True, kw_only=True)
-class WalkVariance(Task):
+class WalkVariance(Generated):
     """X_0 = 0, X_t ~ N(X_{t−1}, σ_i·I) in two dimensions, t = 1 … length; the class is i, half of the walks each."""
 
     test_size: int = 10_000
@@ -52,7 +52,7 @@ class WalkVariance(Task):
 
     def floor(self, data: Data) -> float:
         """The error of the likelihood ratio test, which knows both variances; the classes are equally likely."""
-        steps = np.diff(data.inputs.astype(float), axis=1, prepend=0)
+        steps = np.diff(dense(data.inputs).astype(float), axis=1, prepend=0)
         energy, numbers = np.square(steps).sum(axis=(1, 2)), steps[0].size
         likelihood = [-(numbers * np.log(s) + energy / s) / 2 for s in self.variances]
         return float(np.mean(np.argmax(likelihood, axis=0) != data.targets))

@@ -1,10 +1,10 @@
 """Checkpoints: safetensors for tensors, JSON for the rest; a crash at any moment leaves a whole one.
 
 `checkpoint-<step>.safetensors` has the present weights (`model.`), the best ones (`best.`), the optimizer's state
-(`optimizer.<parameter>.`), what an implicit layer keeps to start solves from (`solutions.`), and the run's config in
-its metadata. `state.json`, renamed into place last, names the
-checkpoint that it belongs to and has its checksum. There is no random state to save: the randomness of a step is drawn
-from (seed, step, process).
+(`optimizer.<parameter>.`), what an implicit layer keeps to start solves from (`solutions.`), the state in which a text
+was left (`carried.`), and in its metadata the run's config and the signature of its data, so that the model can be
+built where the data are not. `state.json`, renamed into place last, names the checkpoint that it belongs to and has its
+checksum. There is no random state to save: the randomness of a step is drawn from (seed, step, process).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from torch.optim import Optimizer
 
 from autapse import checks, files
 from autapse.models import MODELS, SequenceModel
-from autapse.tasks import Task
+from autapse.tasks import Signature, Task
 from autapse.training.config import ModelConfig, RunConfig
 
 
@@ -53,6 +53,8 @@ class Progress:
     unsolved: int = 0
     """Training sequences whose states a solver did not find; they gave no gradient."""
     finished: bool = False
+    stopped_by: str = ""
+    """What ended a finished run: steps, time, early stop or solved."""
     processes: int = 1
     """Processes that train together; each draws its own dropout."""
     metrics_bytes: int = 0
@@ -64,17 +66,29 @@ def build_model(config: RunConfig) -> SequenceModel:
     return make_model(config.task, config.model, config.training.device)
 
 
-def make_model(task: Task, model: ModelConfig, device: str = "cpu") -> SequenceModel:
-    """The model of a task's kind and sizes."""
-    sizes = model.hidden_size
-    return MODELS[task.kind](
+def make_model(
+    task: Task, model: ModelConfig, device: str = "cpu", signature: Signature | None = None
+) -> SequenceModel:
+    """The model of a task's kind and sizes; with its signature, the task's data need not be there."""
+    sizes, known = model.hidden_size, signature or task.signature()
+    embedding = model.embedding_size or task.embedding_size
+    if model.embedding_size and not known.vocabularies:
+        checks.fail("embedding_size", f"be left out: {task.name} has numbers, not words", model.embedding_size)
+    return MODELS[known.kind](
         model.cell,
-        task.input_size,
-        task.output_size,
+        known.input_size,
+        known.output_size,
         hidden_size=sizes[0] if len(sizes) == 1 else sizes,
         num_layers=model.num_layers,
         dropout=model.dropout,
         bidirectional=model.bidirectional,
+        vocabularies=[len(words) for words in known.vocabularies],
+        embedding_size=embedding,
+        mean=known.mean,
+        scale=known.scale,
+        input_dropout=model.input_dropout,
+        output_dropout=model.output_dropout,
+        initialisation=model.initialisation,
         device=device,
     )
 
@@ -82,10 +96,12 @@ def make_model(task: Task, model: ModelConfig, device: str = "cpu") -> SequenceM
 def save(
     folder: Path,
     config: RunConfig,
+    signature: Signature,
     progress: Progress,
     model: SequenceModel,
     best: dict[str, Tensor],
     optimizer: Optimizer,
+    carried: Any = None,
 ) -> None:
     """Write a checkpoint, then the state that names it, then drop older ones."""
     tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
@@ -96,9 +112,10 @@ def save(
         for key, value in optimizer.state.get(parameter, {}).items():
             if isinstance(value, Tensor):
                 tensors[f"optimizer.{name}.{key}"] = value
+    tensors |= {f"carried.{name}": value for name, value in flatten(carried).items()}
     content = safetensors.torch.save(
         {name: value.detach().cpu().contiguous() for name, value in tensors.items()},
-        metadata={"config": json.dumps(config.to_json())},
+        metadata={"config": json.dumps(config.to_json()), "signature": json.dumps(dataclasses.asdict(signature))},
     )
     path = path_of(folder, progress.step)
     files.write_bytes(path, content)
@@ -132,8 +149,30 @@ def read_state(folder: Path) -> tuple[Progress, Path, str]:
     return progress, checkpoint, checksum
 
 
-def read_tensors(path: Path, checksum: str | None = None) -> tuple[dict[str, Tensor], RunConfig]:
-    """The tensors of a checkpoint and the config in it; a damaged file gives one clear line."""
+def flatten(state: Any, name: str = "") -> dict[str, Tensor]:
+    """The tensors of a state, which is one or a tuple of states, by their places: "0.1" is the second of the first."""
+    if state is None or isinstance(state, Tensor):
+        return {} if state is None else {name or "all": state}
+    return {
+        key: tensor
+        for place, part in enumerate(state)
+        for key, tensor in flatten(part, f"{name}.{place}".strip(".")).items()
+    }
+
+
+def unflatten(tensors: dict[str, Tensor]) -> Any:
+    """The state that `flatten` took apart."""
+    if set(tensors) <= {"all", ""}:
+        return next(iter(tensors.values()), None)
+    places = sorted({int(name.partition(".")[0]) for name in tensors})
+    return tuple(
+        unflatten({n.partition(".")[2]: t for n, t in tensors.items() if int(n.partition(".")[0]) == place})
+        for place in places
+    )
+
+
+def read_tensors(path: Path, checksum: str | None = None) -> tuple[dict[str, Tensor], RunConfig, Signature]:
+    """The tensors of a checkpoint, the config and the signature in it; a damaged file gives one clear line."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -144,10 +183,18 @@ def read_tensors(path: Path, checksum: str | None = None) -> tuple[dict[str, Ten
         tensors = safetensors.torch.load(content)
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
         config = json.loads(header["__metadata__"]["config"])
-    except (SafetensorError, ValueError, KeyError) as error:
+        signature = read_signature(json.loads(header["__metadata__"]["signature"]))
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:
         reason = str(error).splitlines()[0]
         raise checks.InputError(f"{path} is damaged, or no checkpoint of autapse: {reason}.") from None
-    return tensors, RunConfig.from_json(config, path)
+    return tensors, RunConfig.from_json(config, path), signature
+
+
+def read_signature(content: dict[str, Any]) -> Signature:
+    """A signature from JSON, which has lists for tuples."""
+    tuples: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in content.items()}
+    tuples["vocabularies"] = tuple(tuple(vocabulary) for vocabulary in content["vocabularies"])
+    return Signature(**tuples)
 
 
 def part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
@@ -184,15 +231,15 @@ def load(run_or_file: str | Path, device: torch.device | str = "cpu") -> Sequenc
     return load_run(run_or_file, device)[0]
 
 
-def load_run(run_or_file: str | Path, device: torch.device | str = "cpu") -> tuple[SequenceModel, RunConfig]:
-    """`load`, with the run's config."""
+def load_run(run_or_file: str | Path, device: torch.device | str = "cpu") -> tuple[SequenceModel, RunConfig, Signature]:
+    """`load`, with the run's config and the signature of its data."""
     path, checksum = Path(run_or_file), None
     if not path.is_file():
         _, path, checksum = read_state(find_run(path))
-    tensors, config = read_tensors(path, checksum)
-    model = make_model(config.task, config.model, str(device))
+    tensors, config, signature = read_tensors(path, checksum)
+    model = make_model(config.task, config.model, str(device), signature)
     load_weights(model, part(tensors, "best."), path)
-    return model.eval(), config
+    return model.eval(), config, signature
 
 
 def load_weights(model: SequenceModel, weights: dict[str, Tensor], path: Path) -> None:

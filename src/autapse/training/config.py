@@ -22,6 +22,14 @@ class StackConfig:
     """Chance of dropping an output between layers."""
     bidirectional: bool = False
     """Read sequences both ways."""
+    embedding_size: tuple[int, ...] | None = None
+    """Numbers for a word, one size per vocabulary of the input, the last for all that follow; by default the task's."""
+    input_dropout: float = 0.0
+    """Chance of dropping a number that the first layer reads."""
+    output_dropout: float = 0.0
+    """Chance of dropping a number that the head reads."""
+    initialisation: Literal["default", "glorot-orthogonal"] = "default"
+    """Initial weights: the layer's own; or Glorot and orthogonal with zero bias (rnn, lstm, gru)."""
 
     def __post_init__(self) -> None:
         _check_words(self)
@@ -34,7 +42,12 @@ class StackConfig:
             checks.fail("hidden_size", "have at least one size", sizes)
         if self.num_layers is not None:
             checks.integer("num_layers", self.num_layers, minimum=1)
-        checks.number("dropout", self.dropout, low=0.0, high=1.0)
+        if self.embedding_size is not None:
+            object.__setattr__(self, "embedding_size", tuple(self.embedding_size))
+            for size in self.embedding_size or ():
+                checks.integer("embedding_size", size, minimum=1)
+        for name in ("dropout", "input_dropout", "output_dropout"):
+            checks.number(name, getattr(self, name), low=0.0, high=1.0)
         if self.dropout and (self.num_layers or len(sizes)) == 1:
             checks.fail("dropout", "go with two layers or more, since it acts between them", self.dropout)
 
@@ -53,8 +66,14 @@ class TrainingConfig:
 
     steps: int = 2000
     """Updates of the weights."""
+    epochs: float | None = None
+    """Passes over the training data, instead of steps."""
+    seconds: float | None = None
+    """Stop when training has taken this long, if not before."""
     batch_size: int = 64
-    """Sequences per update, over all processes together."""
+    """Sequences per update, over all processes together; of a text, places that are read side by side."""
+    bucket: bool = True
+    """Where sequences differ in length, make batches of similar ones, in another order each epoch."""
     optimizer: Literal["sgd", "momentum", "nesterov", "adam", "adamw", "rmsprop", "adagrad"] = "adam"
     """Rule of the update; momentum and nesterov are SGD with momentum 0.9."""
     learning_rate: float = 2e-3
@@ -100,7 +119,7 @@ class TrainingConfig:
         checks.number("learning_rate", self.learning_rate, above=0.0)
         checks.number("weight_decay", self.weight_decay, low=0.0)
         checks.number("checkpoint_seconds", self.checkpoint_seconds, low=0.0)
-        for name in ("clip_norm", "clip_value"):
+        for name in ("clip_norm", "clip_value", "epochs", "seconds"):
             if getattr(self, name) is not None:
                 checks.number(name, getattr(self, name), above=0.0)
         if (self.schedule == "periodic") != (self.period is not None):

@@ -48,6 +48,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 class Show(Protocol):
     """Where a run shows its progress."""
 
+    def begin(self, step: int, steps: int) -> None: ...
     def update(self, step: int, loss: float) -> None: ...
     def validated(self, step: int, score: float) -> None: ...
     def note(self, text: str) -> None: ...
@@ -55,6 +56,9 @@ class Show(Protocol):
 
 class Quiet:
     """Shows nothing."""
+
+    def begin(self, step: int, steps: int) -> None:
+        pass
 
     def update(self, step: int, loss: float) -> None:
         pass
@@ -74,16 +78,15 @@ class _Rate(ProgressColumn):
 class Screen:
     """A progress bar on a terminal, a line per tenth of the run elsewhere."""
 
-    def __init__(self, console: Console, name: str, start: int, steps: int, metric: str) -> None:
-        self._console, self._name, self._steps, self._metric = console, name, steps, metric
-        self._score = ""
-        self._tenth = 10 * start // steps
+    def __init__(self, console: Console, name: str, metric: str) -> None:
+        self._console, self._name, self._metric = console, name, metric
+        self._score, self._steps, self._tenth = "", 1, 0
         self._bar: Bar | None = None
         if console.is_terminal:
             counted = [BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn()]
             score = TextColumn("{task.fields[score]}")
             self._bar = Bar(TextColumn("{task.description}"), *counted, score, console=console)
-            self._task = self._bar.add_task(name, total=steps, completed=start, score="")
+            self._task = self._bar.add_task(name, total=None, score="")
 
     def __enter__(self) -> Screen:
         if self._bar:
@@ -93,6 +96,12 @@ class Screen:
     def __exit__(self, *_: object) -> None:
         if self._bar:
             self._bar.stop()
+
+    def begin(self, step: int, steps: int) -> None:
+        """The run goes on from `step` to `steps`."""
+        self._steps, self._tenth = steps, 10 * step // steps
+        if self._bar:
+            self._bar.update(self._task, total=steps, completed=step)
 
     def update(self, step: int, loss: float) -> None:
         if self._bar:

@@ -20,9 +20,10 @@ from autapse import checks, files
 from autapse.tasks import Split
 from autapse.tasks.objectives import objective
 from autapse.training import checkpoint, distributed
-from autapse.training.checkpoint import Progress, build_model, read_state, read_tensors
+from autapse.training.batches import Batch, Tensors, make_feed
+from autapse.training.checkpoint import Progress, make_model, read_state, read_tensors
 from autapse.training.config import RunConfig
-from autapse.training.evaluation import Tensors, epoch_order, evaluate
+from autapse.training.evaluation import evaluate
 from autapse.training.log import MetricsLog, Quiet, Show
 from autapse.training.optimizers import make_optimizer
 from autapse.training.rescue import Diverged, clip, finite, random_step
@@ -49,18 +50,21 @@ class Trainer:
         self.objective = objective(config.task)
         data = data or load_splits(config)
         self.train_data, self.validation_data = data["train"], data["validation"]
-        self.batch_size = min(self.settings.batch_size, len(self.train_data))
-        if self.batch_size < self.world.size:
-            rule = f"be at least the number of processes, {self.world.size}"
-            checks.fail("batch_size", rule, self.batch_size)
+        self.feed = make_feed(self.train_data, self.settings.batch_size, self.settings.seed, self.settings.bucket)
+        together = len(self.feed.sequences(0))
+        if together < self.world.size:
+            checks.fail("batch_size", f"be at least the number of processes, {self.world.size}", together)
+        epochs = self.settings.epochs
+        self.steps = self.settings.steps if epochs is None else max(1, round(epochs * self.feed.per_epoch))
+        self.signature = config.task.signature()
         torch.manual_seed(self.settings.seed)
-        self.model = build_model(config)
+        self.model = make_model(config.task, config.model, self.settings.device, self.signature)
         self.parameters = list(self.model.parameters())
         self.optimizer = make_optimizer(self.settings, self.parameters)
         self.progress = Progress()
         self.best = self._weights()
         self.saved_step = 0
-        self._epoch = -1
+        self.carried: Any = None  # the state in which a text was left
 
     # Beginnings -------------------------------------------------------------------------------------------------
 
@@ -84,7 +88,7 @@ class Trainer:
     def resume(cls, folder: Path, show: Show | None = None) -> Trainer:
         """A run from its last checkpoint, to end with the same bits as one that never stopped."""
         progress, path, checksum = read_state(folder)
-        tensors, config = read_tensors(path, checksum)
+        tensors, config, _ = read_tensors(path, checksum)
         if RunConfig.from_json(files.read_json(folder / "config.json"), folder / "config.json") != config:
             remedy = "Start a new run for other settings; put the old ones back to resume."
             raise checks.InputError(f"{folder / 'config.json'} was changed since {path.name} was written. {remedy}")
@@ -93,6 +97,10 @@ class Trainer:
         checkpoint.load_optimizer(trainer.optimizer, trainer.model, tensors)
         if trainer.model.solutions is not None:
             trainer.model.solutions.load_state_dict(checkpoint.part(tensors, "solutions."))
+        carried = {
+            name: value.to(trainer.settings.device) for name, value in checkpoint.part(tensors, "carried.").items()
+        }
+        trainer.carried = checkpoint.unflatten(carried)
         trainer.best = {k: v.to(trainer.settings.device) for k, v in checkpoint.part(tensors, "best.").items()}
         trainer.folder, trainer.progress = folder, progress
         trainer.saved_step = progress.step
@@ -117,13 +125,14 @@ class Trainer:
     def _loop(self) -> None:
         model, progress, settings = self.world.wrap(self.model), self.progress, self.settings
         clock, saved_at = time.perf_counter() - progress.seconds, time.perf_counter()
+        self.show.begin(progress.step, self.steps)
         with _interrupts() as interrupted:
             while not progress.finished:
-                indices = self._batch_indices(progress.step)
+                indices = self.feed.sequences(progress.step)
                 torch.manual_seed(_seed(settings.seed, progress.step, self.world.rank))  # dropout of this step
                 loss = self._backward(model, indices)
                 norm = clip(self.parameters, settings.clip_norm, settings.clip_value)
-                rate = learning_rate(settings, progress.step, progress.halvings)
+                rate = learning_rate(settings, progress.step, self.steps, progress.halvings)
                 if finite(norm):
                     self._update(rate)
                 else:
@@ -132,8 +141,10 @@ class Trainer:
                 progress.step += 1
                 progress.seconds = time.perf_counter() - clock
                 self._record(loss, norm, rate)
-                if progress.step % settings.eval_every == 0 or progress.step == settings.steps:
+                late = self.world.agree(settings.seconds is not None and progress.seconds >= settings.seconds)
+                if progress.step % settings.eval_every == 0 or progress.step == self.steps or late:
                     self._validate()
+                    self._decide(bool(late))
                 stop = self.world.agree(bool(interrupted))
                 due = time.perf_counter() - saved_at >= settings.checkpoint_seconds
                 if progress.finished or stop or due:
@@ -145,17 +156,30 @@ class Trainer:
     def _backward(self, model: torch.nn.Module, indices: list[int]) -> float:
         """Gradients of the mean loss over the global batch; returns this process's part of that mean."""
         share = self.world.share(indices)
-        batch = self.train_data.take(share)
-        count = self.objective.count(self.train_data.targets[torch.tensor(indices)])
-        keys = {} if self.model.solutions is None else {"keys": share}
-        loss = self.objective.loss(model(batch.inputs, batch.lengths, **keys), batch.targets) / count
+        batch = self.feed.batch(self.progress.step, share)
+        count = self._count(batch, indices)
+        loss = self.objective.loss(self._output(model, batch, share), batch.targets) / count
         self._note_solves()
         (loss * self.world.size).backward()  # DDP averages over processes; the loss is a sum over them
         return float(loss.detach())
 
+    def _count(self, batch: Batch, indices: list[int]) -> int:
+        """What the batch of all processes together counts."""
+        if self.world.size > 1:
+            batch = self.feed.batch(self.progress.step, indices)
+        return self.objective.count(batch.targets)
+
+    def _output(self, model: torch.nn.Module, batch: Batch, sequences: list[int]) -> Tensor:
+        if not self.model.carries:
+            keys = {} if self.model.solutions is None else {"keys": sequences}
+            return model(batch.inputs, batch.lengths, **keys)
+        output, state = model(batch.inputs, batch.lengths, state=None if batch.fresh else self.carried)
+        self.carried = detached(state)
+        return output
+
     def _note_solves(self) -> None:
         """Count the sequences that an implicit layer could not solve; the model keeps them out of the gradient."""
-        solved = self.model.layer.converged()
+        solved = self.model.converged()
         if solved is not None:
             if not self.progress.unsolved:
                 self.show.note(f"Some sequences were not solved at step {self.progress.step}; they give no gradient.")
@@ -183,6 +207,9 @@ class Trainer:
 
     def _validate(self) -> None:
         progress, settings, task = self.progress, self.settings, self.config.task
+        if not len(self.validation_data):  # nothing to choose by: the last weights count
+            progress.best_step, self.best = progress.step, self._weights()
+            return
         score = evaluate(self.model, self.validation_data, self.objective) if self.world.leads else 0.0
         score = self.world.agree(score)
         self._write(step=progress.step, seconds=round(progress.seconds, 3), validation=_number(score))
@@ -197,11 +224,18 @@ class Trainer:
                 progress.halvings, progress.since_halving = progress.halvings + 1, 0
         if progress.solved_step is None and task.solved is not None and score < task.solved:
             progress.solved_step = progress.step
-        progress.finished = (
-            progress.step >= settings.steps
-            or (settings.early_stop is not None and progress.waited >= settings.early_stop)
-            or (settings.stop_when_solved and progress.solved_step is not None)
-        )
+
+    def _decide(self, late: bool) -> None:
+        """Whether the run ends here, and why."""
+        progress, settings = self.progress, self.settings
+        reasons = {
+            "steps": progress.step >= self.steps,
+            "solved": settings.stop_when_solved and progress.solved_step is not None,
+            "early stop": settings.early_stop is not None and progress.waited >= settings.early_stop,
+            "time": late,
+        }
+        progress.stopped_by = next((reason for reason, holds in reasons.items() if holds), "")
+        progress.finished = bool(progress.stopped_by)
 
     # Records ----------------------------------------------------------------------------------------------------
 
@@ -224,6 +258,8 @@ class Trainer:
                 "floor": floor,
                 "solved_step": progress.solved_step,
                 "steps": progress.step,
+                "epochs": round(progress.step / self.feed.per_epoch, 4),
+                "stopped_by": progress.stopped_by,
                 "seconds": round(progress.seconds, 3),
                 "rescues": progress.rescues,
                 "unsolved": progress.unsolved,
@@ -237,11 +273,11 @@ class Trainer:
         progress = self.progress
         if progress.step % LOG_EVERY == 0:
             loss = self.world.total(loss)
-            epoch = progress.step / (len(self.train_data) // self.batch_size)
+            epoch = progress.step / self.feed.per_epoch
             numbers = {"loss": _number(loss), "norm": _number(norm), "rate": rate, "epoch": round(epoch, 4)}
-            reports = self.model.layer.reports
-            if reports:  # of a layer that solves equations: what the last batch cost
-                numbers["evaluations"] = round(float(torch.stack([r.evaluations for r in reports]).mean()), 2)
+            evaluations = self.model.evaluations()
+            if evaluations is not None:
+                numbers["evaluations"] = round(evaluations, 2)
             self._write(step=progress.step, seconds=round(progress.seconds, 3), **numbers)
             self.show.update(progress.step, loss)
 
@@ -252,7 +288,8 @@ class Trainer:
         good = self.progress.rescues_in_a_row == 0 and all(bool(p.isfinite().all()) for p in self.parameters)
         if good or self.progress.finished:
             self.progress.metrics_bytes = self.log.flush()
-            checkpoint.save(self.folder, self.config, self.progress, self.model, self.best, self.optimizer)
+            state = (self.progress, self.model, self.best, self.optimizer, self.carried)
+            checkpoint.save(self.folder, self.config, self.signature, *state)
             self.saved_step = self.progress.step
 
     def _open_log(self) -> None:
@@ -264,13 +301,6 @@ class Trainer:
             self.log.write(**record)
 
     # Data and weights -------------------------------------------------------------------------------------------
-
-    def _batch_indices(self, step: int) -> list[int]:
-        """The global batch of a step: whole batches of each epoch's own order."""
-        epoch, place = divmod(step, len(self.train_data) // self.batch_size)
-        if self._epoch != epoch:
-            self._epoch, self._order = epoch, epoch_order(len(self.train_data), self.settings.seed, epoch)
-        return self._order[place * self.batch_size : (place + 1) * self.batch_size]
 
     def _weights(self) -> dict[str, Tensor]:
         return {name: value.detach().clone() for name, value in self.model.state_dict().items()}
@@ -302,6 +332,11 @@ def checked_device(name: str) -> torch.device:
         reason = str(error).splitlines()[0]
         checks.fail("device", f"be one that torch finds here ({reason})", name, "Leave it out for the CPU.")
     return device
+
+
+def detached(state: Any) -> Any:
+    """A state without its history: gradients end where a piece of text begins."""
+    return state.detach() if isinstance(state, Tensor) else tuple(detached(part) for part in state)
 
 
 def _seed(*parts: int) -> int:

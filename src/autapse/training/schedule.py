@@ -7,12 +7,12 @@ import math
 from autapse.training.config import TrainingConfig
 
 
-def learning_rate(config: TrainingConfig, step: int, halvings: int) -> float:
-    """The rate of update number `step`, counted from 0, after `halvings` plateaus."""
+def learning_rate(config: TrainingConfig, step: int, steps: int, halvings: int) -> float:
+    """The rate of update number `step` of `steps`, counted from 0, after `halvings` plateaus."""
     if config.schedule == "plateau":
         return config.learning_rate * 0.5**halvings
     if config.schedule == "periodic" and config.period is not None:
         return config.learning_rate * 0.5 ** (step // config.period)
     if config.schedule == "cosine":
-        return config.learning_rate * 0.5 * (1 + math.cos(math.pi * step / config.steps))
+        return config.learning_rate * 0.5 * (1 + math.cos(math.pi * step / steps))
     return config.learning_rate

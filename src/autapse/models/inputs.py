@@ -1,0 +1,68 @@
+"""What a layer reads, made from what a data set has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from autapse import checks
+
+
+class Inputs(nn.Module):
+    """Columns of words become vectors of their own tables; numbers are standardised where mean and scale are known.
+
+    >>> inputs = Inputs(3, vocabularies=[100, 7], embedding_size=[16, 4])
+    >>> inputs(torch.zeros(2, 5, 3, dtype=torch.int64)).shape, inputs.output_size
+    (torch.Size([2, 5, 21]), 21)
+    """
+
+    mean: Tensor
+    scale: Tensor
+
+    def __init__(
+        self,
+        input_size: int,  # columns: first those of words, then numbers
+        vocabularies: Sequence[int] = (),
+        embedding_size: Sequence[int] = (),
+        mean: Sequence[float] = (),
+        scale: Sequence[float] = (),
+        dropout: float = 0.0,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        words, numbers = len(vocabularies), input_size - len(vocabularies)
+        if numbers < 0:
+            checks.fail("input_size", f"be at least {words}, one column per vocabulary", input_size)
+        if words and not embedding_size:
+            checks.fail("embedding_size", "have a size for the vocabularies", tuple(embedding_size))
+        if len(embedding_size) > max(words, 1) or any(len(given) not in (0, numbers) for given in (mean, scale)):
+            checks.fail("embedding_size, mean, scale", "have one entry per column", (embedding_size, mean, scale))
+        sizes = [checks.integer("embedding_size", size, minimum=1) for size in embedding_size]
+        sizes += sizes[-1:] * (words - len(sizes))
+        self.tables = nn.ModuleList(
+            nn.Embedding(checks.integer("vocabularies", count, minimum=1), size, device=device, dtype=dtype)
+            for count, size in zip(vocabularies, sizes[:words], strict=True)
+        )
+        self.standardised = bool(mean or scale)
+        if self.standardised:  # part of the model: who loads it passes numbers as the sensor gives them
+            self.register_buffer("mean", torch.tensor(mean or [0.0] * numbers, device=device, dtype=dtype))
+            self.register_buffer("scale", torch.tensor(scale or [1.0] * numbers, device=device, dtype=dtype))
+        self.dropout = nn.Dropout(dropout)
+        self.output_size = sum(sizes[:words]) + numbers
+
+    def forward(self, x: Tensor) -> Tensor:  # [B, T, columns] -> [B, T, output_size]
+        words = len(self.tables)
+        if not words and not self.standardised and x.is_floating_point():
+            return self.dropout(x)
+        parts = [table(x[..., column].long()) for column, table in enumerate(self.tables)]
+        if x.shape[-1] > words:
+            numbers = x[..., words:]
+            if self.standardised:
+                numbers = (numbers - self.mean) / self.scale
+            elif not numbers.is_floating_point():
+                numbers = numbers.to(parts[0].dtype if parts else torch.get_default_dtype())
+            parts.append(numbers)
+        return self.dropout(parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1))

@@ -1,0 +1,61 @@
+"""The next word of a text."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from autapse import checks
+from autapse.layers.implicit import ImplicitLayer
+from autapse.models.base import SequenceModel
+
+
+class LanguageModel(SequenceModel):
+    """Logits of the next word at every position, and the state to read on from.
+
+    >>> model = LanguageModel("lstm", 1, 50, hidden_size=16, vocabularies=[50], embedding_size=[8])
+    >>> logits, state = model(torch.zeros(4, 10, 1, dtype=torch.int64))
+    >>> logits.shape, model(torch.ones(4, 3, 1, dtype=torch.int64), state=state)[0].shape
+    (torch.Size([4, 10, 50]), torch.Size([4, 3, 50]))
+    """
+
+    carries: ClassVar[bool] = True
+
+    def __init__(self, cell: str, input_size: int, output_size: int, *args: Any, **settings: Any) -> None:
+        super().__init__(cell, input_size, output_size, *args, **settings)
+        if self.layer.bidirectional or isinstance(self.layer, ImplicitLayer):
+            checks.fail("cell", "read forwards only, since the next word must not be seen", cell)
+
+    def forward(  # [B, T, 1] -> [B, T, words], state
+        self, x: Tensor, lengths: Any = None, keys: Any = None, state: Any = None
+    ) -> tuple[Tensor, Any]:
+        output, h_n = self.layer(self.inputs(x), state, lengths=lengths)
+        return self.head(self.output_dropout(output)), h_n
+
+    def carry(self, x: Tensor, lengths: Any = None, state: Any = None) -> tuple[Tensor, Any]:
+        output, h_n = self(x, lengths, state=state)
+        return output, h_n
+
+    def predict(self, x: Tensor, lengths: Any = None) -> Tensor:  # [B, T]
+        """The most probable next word at every position, in evaluation mode."""
+        return self._predicted(x, lengths).argmax(-1)
+
+    @torch.no_grad()
+    def sample(self, start: Tensor, count: int, temperature: float = 1.0, seed: int = 0) -> Tensor:  # [T] -> [count]
+        """`count` words that go on from the words of `start`, drawn with the model's probabilities^(1/temperature)."""
+        checks.integer("count", count, minimum=0)
+        checks.number("temperature", temperature, above=0)
+        if start.dim() != 1 or not len(start):
+            checks.fail("start", "be the numbers of one word or more, [T]", tuple(start.shape), kind=checks.ShapeError)
+        was_training, random = self.training, torch.Generator().manual_seed(seed)
+        self.eval()
+        words: list[int] = []
+        logits, state = self(start.view(1, -1, 1))
+        for _ in range(count):
+            chances = torch.softmax(logits[0, -1].double().cpu() / temperature, dim=0)
+            words.append(int(torch.multinomial(chances, 1, generator=random)))
+            logits, state = self(torch.tensor([[[words[-1]]]], device=start.device), state=state)
+        self.train(was_training)
+        return torch.tensor(words, dtype=torch.int64)

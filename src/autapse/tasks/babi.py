@@ -1,0 +1,74 @@
+"""Questions about little stories (paper: recurrent identity networks, section 3.3)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from autapse import checks
+from autapse.data.formats.babi import TASKS, Question, read_babi
+from autapse.data.places import source
+from autapse.data.ragged import Ragged
+from autapse.data.vocabulary import Vocabulary
+from autapse.tasks.base import Kind, Metric, Signature
+from autapse.tasks.stored import Examples, Parts, Stored
+
+UNKNOWN = "<unk>"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BAbI(Stored):
+    """x_t = (word, part): all statements before the question, then the question; y is the answer, one of those that the
+    task has in either part. The vocabulary is that of the training part.
+    """
+
+    number: int = 1
+    """Which of the 20 tasks."""
+
+    name: ClassVar[str] = "babi"
+    summary: ClassVar[str] = "answer a question about a little story"
+    kind: ClassVar[Kind] = "question answering"
+    metric: ClassVar[Metric] = "error rate"
+    baseline_text: ClassVar[str] = "always the most frequent answer"
+    embedding_size: ClassVar[tuple[int, ...]] = (200,)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if checks.integer("number", self.number, minimum=1) > TASKS:
+            checks.fail("number", f"be from 1 to {TASKS}", self.number)
+
+    def parts(self) -> Parts:
+        return _stories(source("babi"), self.number)[0]
+
+    def signature(self) -> Signature:
+        _, words, answers = _stories(source("babi"), self.number)
+        return Signature(kind=self.kind, input_size=1, output_size=len(answers), vocabularies=(words,), classes=answers)
+
+
+@lru_cache(maxsize=4)
+def _stories(path: Path, number: int) -> tuple[Parts, tuple[str, ...], tuple[str, ...]]:
+    asked = {split: read_babi(path, number, split) for split in ("train", "test")}
+    counts = Counter(word for question in asked["train"] for word, _ in _words(question))
+    vocabulary = Vocabulary.of_counts(counts, special=(UNKNOWN,), unknown=UNKNOWN)
+    answers = sorted({question.answer for questions in asked.values() for question in questions})
+    train, test = (_examples(questions, vocabulary, answers) for questions in asked.values())
+    return Parts(train, test), tuple(vocabulary.words(range(len(vocabulary)))), tuple(answers)
+
+
+def _examples(questions: list[Question], vocabulary: Vocabulary, answers: list[str]) -> Examples:
+    sequences = []
+    for question in questions:
+        words, parts = zip(*_words(question), strict=True)
+        sequences.append(np.stack([vocabulary.ids(words), np.array(parts)], axis=1))
+    return Examples(Ragged.of(sequences), np.array([answers.index(question.answer) for question in questions]))
+
+
+def _words(question: Question) -> list[tuple[str, int]]:
+    """The words of a story, part 0, and of its question, part 1."""
+    told = [(word, 0) for statement in question.statements for word in statement]
+    return told + [(word, 1) for word in question.question]

@@ -1,0 +1,122 @@
+"""What somebody thinks, from the review that they wrote (paper: ERNN, section 4: Yelp-5)."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import Counter
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from autapse import checks
+from autapse.data.cache import cached, pack_strings, unpack_strings
+from autapse.data.formats.reviews import Reviews, read_imdb, read_yelp
+from autapse.data.places import source
+from autapse.data.ragged import Ragged
+from autapse.data.vocabulary import Vocabulary
+from autapse.tasks.base import Kind, Metric, Signature
+from autapse.tasks.stored import Examples, Parts, Stored
+
+UNKNOWN = "<unk>"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReviewTask(Stored):
+    """The words of a review, the most frequent ones of the training part by name; y is its rating."""
+
+    vocabulary_size: int = 20_000
+    """Words that are told apart; all others are one."""
+    length: int = 300
+    """Words of a review that are read, its last ones."""
+
+    kind: ClassVar[Kind] = "classification"
+    metric: ClassVar[Metric] = "error rate"
+    baseline_text: ClassVar[str] = "always the most frequent rating"
+    embedding_size: ClassVar[tuple[int, ...]] = (128,)
+    classes: ClassVar[tuple[str, ...]]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.integer("vocabulary_size", self.vocabulary_size, minimum=2)
+        checks.integer("length", self.length, minimum=1)
+
+    @abstractmethod
+    def _read(self) -> tuple[Parts, tuple[str, ...]]:
+        """The parts and the words."""
+
+    def parts(self) -> Parts:
+        return self._read()[0]
+
+    def signature(self) -> Signature:
+        words, classes = self._read()[1], self.classes
+        return Signature(kind=self.kind, input_size=1, output_size=len(classes), classes=classes, vocabularies=(words,))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Yelp(ReviewTask):
+    """The words of a review; y is its stars, one to five."""
+
+    limit: int = 500_000
+    """Reviews to read of each part; the papers have 500,000 of each."""
+
+    name: ClassVar[str] = "yelp"
+    summary: ClassVar[str] = "give the stars of a review from its words"
+    classes: ClassVar[tuple[str, ...]] = tuple("12345")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.integer("limit", self.limit, minimum=2)
+
+    def _read(self) -> tuple[Parts, tuple[str, ...]]:
+        return _parsed("yelp", source("yelp"), self.vocabulary_size, self.length, self.limit)
+
+
+@dataclass(frozen=True, kw_only=True)
+class IMDB(ReviewTask):
+    """The words of a film's review; y is whether it is good."""
+
+    name: ClassVar[str] = "imdb"
+    summary: ClassVar[str] = "tell a good film review from a bad one by its words"
+    classes: ClassVar[tuple[str, ...]] = ("bad", "good")
+
+    def _read(self) -> tuple[Parts, tuple[str, ...]]:
+        return _parsed("imdb", source("imdb"), self.vocabulary_size, self.length, None)
+
+
+@lru_cache(maxsize=1)
+def _parsed(
+    name: str, path: Path, vocabulary_size: int, length: int, limit: int | None
+) -> tuple[Parts, tuple[str, ...]]:
+    def parse() -> dict[str, np.ndarray]:
+        # Upstream's JSON has no parts: the first half of what is read trains, the other tests.
+        reviews = read_imdb(path) if limit is None else read_yelp(path, 2 * limit)
+        return _numbered(reviews, vocabulary_size, length, limit)
+
+    key = f"{name}/words-{vocabulary_size}-{length}-{limit or 'all'}"
+    arrays = cached(key, 1, [path], parse)
+    train, test = (
+        Examples(Ragged(arrays[f"{part}_ids"][:, None], arrays[f"{part}_lengths"]), arrays[f"{part}_labels"])
+        for part in ("train", "test")
+    )
+    return Parts(train, test), tuple(unpack_strings(arrays["words"]))
+
+
+def _numbered(reviews: Reviews, vocabulary_size: int, length: int, limit: int | None) -> dict[str, np.ndarray]:
+    sides = {part: [n for n, split in enumerate(reviews.splits) if split == part] for part in ("train", "test")}
+    if not any(sides.values()):
+        middle = len(reviews.words) // 2
+        sides = {"train": list(range(middle)), "test": list(range(middle, len(reviews.words)))}
+    sides = {part: chosen[:limit] for part, chosen in sides.items()}
+    counts = Counter(word for n in sides["train"] for word in reviews.words[n])
+    vocabulary = Vocabulary.of_counts(counts, vocabulary_size, special=(UNKNOWN,), unknown=UNKNOWN)
+    arrays = {"words": pack_strings(vocabulary.to_text().splitlines())}
+    for part, chosen in sides.items():
+        # A blank review is one unknown word: the network must say something all the same.
+        ids = [vocabulary.ids(reviews.words[n][-length:] or [UNKNOWN]).astype(np.int32) for n in chosen]
+        ragged = Ragged.of(ids)
+        arrays |= {f"{part}_ids": ragged.values, f"{part}_lengths": ragged.lengths}
+        arrays[f"{part}_labels"] = reviews.labels[chosen]
+    return arrays

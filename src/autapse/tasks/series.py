@@ -1,0 +1,145 @@
+"""Time series with a label or a number each: a set of the UEA and UCR archive by name, or a file of one's own."""
+
+from __future__ import annotations
+
+import zipfile
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from autapse import checks
+from autapse.data.formats.table import read_series
+from autapse.data.formats.timeseries import Series, share_labels
+from autapse.data.places import source
+from autapse.tasks.base import Data, Kind, Metric, Signature, dense, majority_error
+from autapse.tasks.stored import Examples, Parts, Stored, held_out, standardisation
+
+SUFFIXES = (".ts", ".tsv", ".csv", ".npz", ".ts.gz", ".tsv.gz", ".csv.gz")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeriesTask(Stored):
+    """x_t are the channels of a series, standardised; y is its class, or the numbers that belong to it."""
+
+    validation: float = 0.2
+
+    baseline_text: ClassVar[str] = "always the most frequent class, or the mean"
+
+    @classmethod
+    def about(cls) -> str:
+        return f"classification or regression; trivial predictor: {cls.baseline_text}"
+
+    @abstractmethod
+    def both(self) -> tuple[Series, Series]:
+        """Training and test series."""
+
+    @property
+    def kind(self) -> Kind:  # type: ignore[override]
+        return "classification" if self.both()[0].labels else "regression"
+
+    @property
+    def metric(self) -> Metric:  # type: ignore[override]
+        return "error rate" if self.both()[0].labels else "mean squared error"
+
+    def parts(self) -> Parts:
+        return Parts(*(Examples(series.inputs, _targets(series)) for series in self.both()))
+
+    def signature(self) -> Signature:
+        train, _ = self.both()
+        outputs = len(train.labels) or _targets(train).shape[1]
+        channels, (mean, scale) = train.inputs.values.shape[1], standardisation(train.inputs.values)
+        return Signature(
+            kind=self.kind, input_size=channels, output_size=outputs, classes=train.labels, mean=mean, scale=scale
+        )
+
+    def baseline(self, data: Data) -> float:
+        targets = dense(data.targets)
+        if targets.dtype.kind == "i":
+            return majority_error(targets)
+        return float(np.square(targets - dense(self.parts().train.targets).mean(axis=0)).mean())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Archive(SeriesTask):
+    """A set of the UEA and UCR time series archive, with the archive's own test part."""
+
+    dataset: str
+    """Its name, such as JapaneseVowels."""
+
+    name: ClassVar[str] = "uea"
+    summary: ClassVar[str] = "classify the series of a set of the UEA and UCR archive, such as JapaneseVowels"
+
+    def both(self) -> tuple[Series, Series]:
+        place = source(f"uea-ucr/{self.dataset}")
+        train, test = (_find(place, f"{self.dataset}_{part}") for part in ("TRAIN", "TEST"))
+        return _pair(train, test)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnSeries(SeriesTask):
+    """Your own series from a file: .ts, .tsv, .csv or .npz; what is known of each is its class or numbers."""
+
+    path: str
+    """The file with the series to train on (and, without a test file, to test on)."""
+    test: str | None = None
+    """The file with the test series; by default X_TEST beside X_TRAIN, else a fifth of the series is set aside."""
+    test_share: float = 0.2
+    """Share of the series to test on where there is no file of them."""
+
+    name: ClassVar[str] = "file"
+    summary: ClassVar[str] = "learn from your own series: autapse run my.ts (.tsv, .csv, .npz)"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.number("test_share", self.test_share, above=0.0, high=0.9)
+
+    def both(self) -> tuple[Series, Series]:
+        train, test = Path(self.path), self._test_path()
+        return _pair(train, test) if test is not None else _divided(train, self.test_share)
+
+    def _test_path(self) -> Path | None:
+        if self.test is not None:
+            return Path(self.test)
+        path = Path(self.path)
+        beside = path.with_name(path.name.replace("_TRAIN.", "_TEST."))
+        return beside if beside != path and beside.exists() else None
+
+
+def _targets(series: Series) -> np.ndarray:
+    """[N] int64 of classes, [N, K] float32 of numbers."""
+    return series.targets.reshape(len(series.targets), -1) if series.targets.dtype.kind == "f" else series.targets
+
+
+def _find(place: Path, stem: str) -> Path:
+    """The file of a part, in a folder or in a zip."""
+    folder: Any = zipfile.Path(place) if place.suffix == ".zip" else place
+    found = [path for suffix in SUFFIXES if (path := folder / f"{stem}{suffix}").exists()]
+    if not found:
+        raise checks.InputError(f"{place / stem}{SUFFIXES[0]} is missing.")
+    return found[0]
+
+
+@lru_cache(maxsize=4)
+def _pair(train: Path, test: Path) -> tuple[Series, Series]:
+    both = share_labels(read_series(train), read_series(test), f"{train} and {test}")
+    channels = [series.inputs.values.shape[1] for series in both]
+    if channels[0] != channels[1]:
+        checks.fail(str(test), f"have {channels[0]} channels, as {train} has", channels[1], kind=checks.ShapeError)
+    return both
+
+
+@lru_cache(maxsize=4)
+def _divided(path: Path, share: float) -> tuple[Series, Series]:
+    """A file's series in two; which ones test does not depend on a run's seed."""
+    series = read_series(path)
+    if len(series) < 3:
+        checks.fail(str(path), "have at least three series, to train, choose and test on", len(series))
+    held = held_out(Examples(series.inputs, series.targets), share, seed=0)
+    train, test = (
+        Series(series.inputs.take(np.flatnonzero(side)), series.targets[side], series.labels) for side in (~held, held)
+    )
+    return train, test

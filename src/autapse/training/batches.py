@@ -1,0 +1,188 @@
+"""Data on a device, and how it is dealt out: whole sequences in a new order each epoch, or pieces of a text in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from autapse import checks
+from autapse.data.ragged import Ragged
+from autapse.tasks import IGNORE, Data
+from autapse.tasks.base import Transform, dense
+
+POOL = 50  # batches whose sequences are sorted by length together: few enough to leave each batch a random one
+ROWS = 20  # places of a text that are read side by side where it is scored
+
+
+class Batch(NamedTuple):
+    """Some sequences, padded no further than the longest of them."""
+
+    inputs: Tensor  # [B, T, D]
+    targets: Tensor
+    lengths: Tensor | None = None  # [B], on the CPU
+    fresh: bool = True
+    """Begins with fresh states; otherwise with those in which the batch before it ended."""
+
+
+@dataclass(frozen=True)
+class Tensors:
+    """A split on a device."""
+
+    inputs: Tensor  # [N, T, D]; of ragged sequences [steps of all, D]
+    targets: Tensor
+    lengths: Tensor | None = None  # [N], on the CPU
+    starts: Tensor | None = None  # [N], on the CPU: where each of the ragged sequences begins
+    per_step: bool = False
+    """A target for every step, rather than one for a sequence."""
+    span: int | None = None
+    transform: Transform | None = None
+
+    @classmethod
+    def of(cls, data: Data, device: torch.device | str) -> Tensors:
+        lengths = data.inputs.lengths if isinstance(data.inputs, Ragged) else data.lengths
+        starts = data.inputs.starts[:-1] if isinstance(data.inputs, Ragged) else None
+        targets = dense(data.targets)
+        return cls(
+            inputs=torch.from_numpy(dense(data.inputs)).to(device),
+            targets=torch.from_numpy(targets).to(device),
+            lengths=None if lengths is None else torch.from_numpy(lengths),
+            starts=None if starts is None else torch.from_numpy(starts),
+            per_step=isinstance(data.targets, Ragged) or (targets.ndim == 2 and targets.dtype.kind == "i"),
+            span=data.span,
+            transform=data.transform,
+        )
+
+    def __len__(self) -> int:
+        return len(self.inputs if self.starts is None else self.starts)
+
+    def take(self, index: list[int], seed: tuple[int, ...] = (0,)) -> Batch:
+        """Some of the sequences; `seed` makes the random numbers of a transform."""
+        chosen = torch.tensor(index, dtype=torch.int64)
+        if self.lengths is None:
+            batch = Batch(self.inputs[chosen], self.targets[chosen])
+        elif self.starts is None:
+            batch = self._trimmed(chosen, self.lengths[chosen])
+        else:
+            batch = self._padded(self.starts[chosen], self.lengths[chosen], chosen)
+        if self.transform is None:
+            return batch
+        inputs = self.transform(batch.inputs.cpu().numpy(), np.random.default_rng(seed))
+        return batch._replace(inputs=torch.from_numpy(inputs).to(self.inputs.device))
+
+    def _trimmed(self, chosen: Tensor, lengths: Tensor) -> Batch:
+        longest = max(int(lengths.max()), 1)
+        inputs, targets = self.inputs[chosen], self.targets[chosen]
+        return Batch(inputs[:, :longest], targets[:, :longest] if self.per_step else targets, lengths)
+
+    def _padded(self, starts: Tensor, lengths: Tensor, chosen: Tensor) -> Batch:
+        steps = torch.arange(max(int(lengths.max()), 1))
+        inside = steps < lengths[:, None]
+        places = torch.where(inside, starts[:, None] + steps, 0).to(self.inputs.device)
+        inside = inside.to(self.inputs.device)
+        inputs = torch.where(inside[..., None], self.inputs[places], 0)
+        targets = torch.where(inside, self.targets[places], IGNORE) if self.per_step else self.targets[chosen]
+        return Batch(inputs, targets, lengths)
+
+
+class Feed(Protocol):
+    """How the training data is dealt out, step by step; the same data, settings and step give the same batch."""
+
+    @property
+    def per_epoch(self) -> int:
+        """Steps until all data was seen."""
+
+    def sequences(self, step: int) -> list[int]:
+        """The numbers of the sequences, or rows of a text, that are seen together at a step."""
+
+    def batch(self, step: int, sequences: list[int]) -> Batch:
+        """Some of those, for one process."""
+
+
+class Shuffled:
+    """Whole sequences, in an order that each epoch has of its own."""
+
+    def __init__(self, data: Tensors, batch_size: int, seed: int, bucket: bool) -> None:
+        self.data, self.size, self.seed = data, min(batch_size, len(data)), seed
+        self.lengths = data.lengths if bucket else None
+        self._epoch, self._order = -1, list[int]()
+
+    @property
+    def per_epoch(self) -> int:
+        return len(self.data) // self.size
+
+    def sequences(self, step: int) -> list[int]:
+        epoch, place = divmod(step, self.per_epoch)
+        if epoch != self._epoch:
+            self._epoch, self._order = epoch, epoch_order(len(self.data), self.seed, epoch, self.size, self.lengths)
+        return self._order[place * self.size : (place + 1) * self.size]
+
+    def batch(self, step: int, sequences: list[int]) -> Batch:
+        return self.data.take(sequences, (self.seed, step, 11))
+
+
+class Text:
+    """One long sequence, cut into rows that are read side by side, `span` steps at a time, states carried on."""
+
+    def __init__(self, data: Tensors, rows: int) -> None:
+        if len(data) != 1 or data.span is None:
+            checks.fail("data", "be one sequence with a span to be read in pieces", len(data))
+        self.data, self.span = data, data.span
+        steps = data.inputs.shape[1]
+        self.rows = min(rows, steps)
+        self.length = steps // self.rows  # what does not fill a row is left out, as the last batch of an epoch is
+
+    @property
+    def per_epoch(self) -> int:
+        return -(-self.length // self.span)
+
+    def sequences(self, step: int) -> list[int]:
+        return list(range(self.rows))
+
+    def batch(self, step: int, sequences: list[int]) -> Batch:
+        place = step % self.per_epoch
+        first, last = place * self.span, min((place + 1) * self.span, self.length)
+
+        def cut(values: Tensor) -> Tensor:
+            used = values[0, : self.rows * self.length]
+            return used.view(self.rows, self.length, *used.shape[1:])[sequences, first:last]
+
+        return Batch(cut(self.data.inputs), cut(self.data.targets), fresh=place == 0)
+
+
+def make_feed(data: Tensors, batch_size: int, seed: int, bucket: bool) -> Feed:
+    """The way in which data of this kind is dealt out."""
+    return Text(data, batch_size) if data.span is not None else Shuffled(data, batch_size, seed, bucket)
+
+
+def epoch_order(size: int, seed: int, epoch: int, batch_size: int = 1, lengths: Tensor | None = None) -> list[int]:
+    """The order of the training sequences in an epoch, from (seed, epoch) alone.
+
+    With `lengths`, batches are of sequences of similar length: pools of them are sorted, and the batches shuffled.
+    """
+    rng = np.random.default_rng([seed, epoch, 7])
+    order = rng.permutation(size)
+    if lengths is None or batch_size == 1:
+        return [int(n) for n in order]
+    full, pool = size // batch_size * batch_size, POOL * batch_size
+    chosen, rest = order[:full], order[full:]
+    pools = [chosen[first : first + pool] for first in range(0, full, pool)]
+    ordered = np.concatenate([p[np.argsort(lengths.numpy()[p], kind="stable")] for p in pools])
+    batches = ordered.reshape(-1, batch_size)
+    return [int(n) for n in np.concatenate([rng.permutation(batches).reshape(-1), rest])]
+
+
+def in_order(data: Tensors, batch_size: int) -> Iterator[Batch]:
+    """All of the data once, for scoring."""
+    if data.span is not None:
+        text = Text(data, ROWS)
+        yield from (text.batch(step, text.sequences(step)) for step in range(text.per_epoch))
+        return
+    # by length, so that little is padded
+    order = list(range(len(data))) if data.lengths is None else torch.argsort(data.lengths, stable=True).tolist()
+    for first in range(0, len(data), batch_size):
+        yield data.take(order[first : first + batch_size], (first, 13))
