@@ -19,6 +19,7 @@ VERBS = {
     "eval": "score a finished or unfinished run on the test set",
     "resume": "go on with a run that was stopped",
     "predict": "apply a trained network to a file of sequences",
+    "reproduce": "train the papers' experiments again, and set ours against theirs",
     "bench": "how fast the layers are on this machine, against others",
 }
 

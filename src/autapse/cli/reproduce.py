@@ -1,0 +1,186 @@
+"""`autapse reproduce list | show ID | report | ID`: the papers' experiments."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from tyro.conf import UseAppendAction
+
+from autapse import checks, files
+from autapse.cli.parse import parse, positional, wants_help
+
+USAGE = """usage: autapse reproduce list [PREFIX]
+       autapse reproduce show ID
+       autapse reproduce ID [--budget 10m] [options]
+       autapse reproduce report
+
+Train a cell of a paper's table again, and set our results against the papers'.
+
+`autapse reproduce ID --help` lists the options, for example of rin/table1/sequential-mnist/rin-1-100."""
+UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+@dataclass(kw_only=True)
+class Reproduce:
+    """Train a recipe; the same command goes on with a run that was stopped."""
+
+    budget: Annotated[str | None, tyro.conf.arg(metavar="TIME")] = None
+    """Time for all of its training, as in 90s, 10m, 1h; without it the paper's settings are run to their end."""
+    set: Annotated[UseAppendAction[list[str]], tyro.conf.arg(metavar="SETTING=VALUE")] = field(default_factory=list)
+    """Another value for a setting, as in --set training.learning_rate=0.001; can be given several times."""
+    seed: int = 0
+    """Fixes data, initial weights, order of batches and dropout."""
+    results: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("reproductions")
+    """Folder for the result file, <paper>/results/<table>/… below it."""
+    runs: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("runs/reproduce")
+    """Folder for the run itself, with its checkpoints."""
+
+
+@dataclass(kw_only=True)
+class Report:
+    """Set all results against the papers' tables, in one page."""
+
+    results: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("reproductions")
+    """Folder with the result files."""
+    out: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("reproductions/README.md")
+    """The page: what stands between its two marks is made anew, and it is begun where there is none."""
+
+
+def main(words: list[str]) -> int:
+    if wants_help(words):
+        print(USAGE)
+        return 0
+    name, rest = positional(words, "a recipe, list, show or report", "reproduce", "autapse reproduce list")
+    if name == "list":
+        return _list(rest)
+    if name == "show":
+        return _show(rest)
+    if name == "report":
+        return _report(parse(Report, "reproduce report", rest))
+    return _reproduce(name, parse(Reproduce, f"reproduce {name}", rest), shlex.join(["autapse", "reproduce", *words]))
+
+
+def _list(words: list[str]) -> int:
+    from autapse.cli.listing import print_listing
+    from autapse.reproduce import all_recipes, recipes_below
+
+    if len(words) > 1 or wants_help(words):
+        raise checks.InputError("`autapse reproduce list` takes at most the beginning of a recipe's name, as in: rin")
+    rows = []
+    for recipe in recipes_below(words[0]) if words else all_recipes():
+        model, paper = recipe.settings["model"], recipe.paper
+        sizes = "-".join(map(str, model.get("hidden_size", [])))
+        found = ", ".join(f"{unit} {value}" for unit, value in paper.items() if unit != "cited") or "not in the paper"
+        rows.append((recipe.id, f"{recipe.settings['task']['name']}, {model['cell']} {sizes}", f"paper: {found}"))
+    print_listing(rows, f"{len(rows)} recipes. Train one: autapse reproduce ID --budget 10m")
+    return 0
+
+
+def _show(words: list[str]) -> int:
+    from rich.console import Console
+
+    from autapse.reproduce import find_recipe
+
+    name, _ = positional(words, "a recipe", "reproduce show", "autapse reproduce show rin/table3/rin/task-01")
+    recipe = find_recipe(name)
+    console = Console(highlight=False, soft_wrap=True, markup=False)
+    for table, settings in recipe.settings.items():
+        if settings:
+            console.print(f"[{table}]", style="bold")
+            for setting, value in settings.items():
+                console.print(f"  {setting} = {value}")
+    return 0
+
+
+def _report(args: Report) -> int:
+    from autapse.reproduce.recipe import recipes_root
+    from autapse.reproduce.report import read_results, render, write_page
+
+    results = read_results(recipes_root(), args.results)
+    if not results:
+        raise checks.InputError(f"{args.results} has no results. `autapse reproduce ID` makes one.")
+    write_page(args.out, render(results))
+    print(f"{sum(map(len, results.values()))} results: {args.out}")
+    return 0
+
+
+def _reproduce(name: str, args: Reproduce, command: str) -> int:
+    from autapse.reproduce.recipe import find_recipe
+
+    recipe = find_recipe(name)
+    budget = None if args.budget is None else seconds(args.budget)
+    overrides = dict(_setting(text) for text in args.set)
+    from autapse.reproduce.run import Plan, result_path
+
+    path = result_path(args.results, recipe.id, args.seed)
+    if path.exists():
+        raise checks.InputError(
+            f"{path} exists already and is not overwritten. Remove it, or choose another --results."
+        )
+    plan = Plan.of(recipe, budget, args.seed, overrides)
+
+    from rich.console import Console
+
+    from autapse.reproduce.run import reproduce
+    from autapse.training.log import Screen
+
+    console = Console()
+    _announce(console, plan)
+    folder = args.runs / (recipe.id if not args.seed else f"{recipe.id}-seed{args.seed}")
+    result = reproduce(plan, folder, command, lambda config: Screen(console, config.model.cell, config.task.metric))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    files.write_json(path, result)
+    _print_result(console, result, path)
+    return 0
+
+
+def _announce(console: Any, plan: Any) -> None:
+    from autapse.reproduce.report import duration
+
+    time = "to the paper's end" if plan.budget is None else f"within {duration(plan.budget)}"
+    lines = [f"{plan.recipe.id}, {time}"]
+    for difference in plan.differences():
+        lines.append(
+            f"  {difference['setting']}: {difference['here']} instead of the paper's {difference['paper']}"
+            f" ({difference['reason']})"
+        )
+    lines += [f"  inferred: {setting}: {reading}" for setting, reading in plan.recipe.inferred.items()]
+    for line in lines:
+        console.print(line, highlight=False, soft_wrap=True, markup=False)
+
+
+def _print_result(console: Any, result: dict[str, Any], path: Path) -> None:
+    from autapse.reproduce.report import duration
+
+    against = "not in the paper" if result["paper"] is None else f"paper: {result['paper']}"
+    lines = [f"{result['unit']}: {result['ours']} ({against})"]
+    if result["held_out"] is not None:
+        lines[0] += f"; before the refit on all training data: {result['held_out']}"
+    took = f"{result['steps']} steps, {result['epochs']:.3g} epochs, {duration(result['seconds'])}, {result['ended']}"
+    lines += [took, f"result: {path}"]
+    for line in lines:
+        console.print(line, highlight=False, soft_wrap=True)
+
+
+def seconds(text: str) -> float:
+    """A time as in 90s, 10m, 1.5h, or plain seconds.
+
+    >>> seconds("10m"), seconds("1.5h"), seconds("45")
+    (600.0, 5400.0, 45.0)
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
+    if not match or float(match[1]) == 0:
+        checks.fail("budget", "be a time such as 90s, 10m or 1h", text)
+    return float(match[1]) * UNITS[match[2]]
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        checks.fail("set", "be SETTING=VALUE, as in training.learning_rate=0.001", text)
+    return name.strip(), value.strip()

@@ -1,0 +1,168 @@
+"""A recipe trained on this machine, and the result file that says how."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from autapse import checks, files
+from autapse.benchmark.machine import commit, hardware, software
+from autapse.reproduce.recipe import Recipe
+from autapse.tasks import Stored
+from autapse.training.config import RunConfig
+from autapse.training.log import Show
+from autapse.training.loop import Trainer
+
+SHARE = 0.55  # of a budget for the run that chooses; the refit has somewhat more data, and no validation
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be trained, and how it differs from the paper's."""
+
+    recipe: Recipe
+    config: RunConfig
+    budget: float | None
+    """Seconds for all of it; None trains to the end of the paper's settings."""
+
+    @classmethod
+    def of(cls, recipe: Recipe, budget: float | None, seed: int, overrides: Mapping[str, Any]) -> Plan:
+        config = recipe.config(budget is not None, overrides)
+        refit = recipe.refit and isinstance(config.task, Stored)
+        seconds = None if budget is None else budget * (SHARE if refit else 1.0)
+        return cls(recipe, replace(config, training=replace(config.training, seed=seed, seconds=seconds)), budget)
+
+    @property
+    def refit(self) -> bool:
+        return self.recipe.refit and isinstance(self.config.task, Stored)
+
+    def refit_config(self, epochs: float) -> RunConfig:
+        """The same on all training data, for as many epochs as validation chose; a cosine is run to its end."""
+        training, task = self.config.training, self.config.task
+        assert isinstance(task, Stored)
+        epochs = training.epochs if training.schedule == "cosine" and training.epochs is not None else epochs
+        seconds = None if self.budget is None else self.budget * (1 - SHARE)
+        return replace(
+            self.config,
+            task=replace(task, validation=0.0),
+            training=replace(training, epochs=epochs, seconds=seconds),
+        )
+
+    def differences(self) -> list[dict[str, Any]]:
+        """The settings that are not the paper's; the budget itself is told beside them."""
+        found = self.recipe.differences(self.config)
+        return [dataclasses.asdict(one) for one in found if one.setting != "training.seconds"]
+
+
+def reproduce(plan: Plan, folder: Path, command: str, show: Callable[[RunConfig], Any]) -> dict[str, Any]:
+    """Train a plan in `folder`, going on where an interrupted one stopped, and return its result.
+
+    `show` makes a context manager that is the `Show` of one run.
+    """
+    before = hardware()
+    first = _train(plan.config, folder / "fit", show)
+    second = None
+    if plan.refit:
+        second = _train(plan.refit_config(_epochs(first)), folder / "refit", show)
+    return _result(plan, first, second, command, before)
+
+
+def _train(config: RunConfig, folder: Path, show: Callable[[RunConfig], Any]) -> dict[str, Any]:
+    """A run's summary; a run that is there already is gone on with, if it is this one."""
+    if (folder / "config.json").exists():
+        there = RunConfig.from_json(files.read_json(folder / "config.json"), folder / "config.json")
+        if there != config:
+            remedy = "Remove that folder, or choose another with --runs."
+            raise checks.InputError(f"{folder} has a run of other settings. {remedy}")
+        if (folder / "summary.json").exists():
+            summary: dict[str, Any] = files.read_json(folder / "summary.json")
+            return summary
+    with show(config) as screen:
+        if (folder / "state.json").exists():
+            return Trainer.resume(folder, screen).train()
+        if folder.exists():
+            shutil.rmtree(folder)  # it was stopped before its first checkpoint
+        trainer = Trainer(config, screen)
+        return trainer.start(files.new_folder(folder)).train()
+
+
+def _epochs(summary: dict[str, Any]) -> float:
+    """The epochs after which validation was best."""
+    per_epoch = summary["steps"] / summary["epochs"]
+    return max(float(summary["best_step"] / per_epoch), 1 / per_epoch)
+
+
+def _result(
+    plan: Plan, first: dict[str, Any], second: dict[str, Any] | None, command: str, before: dict[str, Any]
+) -> dict[str, Any]:
+    recipe, last = plan.recipe, second or first
+    unit, ours = in_papers_unit(recipe, last)
+    paper = recipe.paper.get(unit)
+    ended = "to the end" if first["stopped_by"] != "time" and last["stopped_by"] != "time" else "out of time"
+    result: dict[str, Any] = {
+        "recipe": recipe.id,
+        "command": command,
+        "commit": commit(),
+        "unit": unit,
+        "ours": ours,
+        "paper": paper,
+        "difference": None if paper is None or ours is None or unit == "solved" else round(ours - paper, 6),
+        "held_out": None if second is None else in_papers_unit(recipe, first)[1],
+        "baseline": last["baseline"],
+        "floor": last["floor"],
+        "test": last["test"],
+        "metric": last["metric"],
+        "validation": first["validation"],
+        "best_step": first["best_step"],
+        "solved_step": last["solved_step"],
+        "parameters": last["parameters"],
+        "steps": last["steps"],
+        "epochs": last["epochs"],
+        "paper_epochs": recipe.config().training.epochs,
+        "seconds": round(sum(run["seconds"] for run in (first, second) if run), 1),
+        "budget": plan.budget,
+        "ended": ended,
+        "rescues": last["rescues"],
+        "seed": last["seed"],
+        "differences": plan.differences(),
+        "inferred": recipe.inferred,
+        "settings": {name: value for name, value in plan.config.to_json().items() if name != "autapse"},
+        "hardware": before,
+        "software": software(),
+    }
+    return result
+
+
+def in_papers_unit(recipe: Recipe, summary: dict[str, Any]) -> tuple[str, Any]:
+    """What the paper reports, and that of a run: accuracy in percent, error, perplexity, or whether it was solved."""
+    test = summary["test"]
+    known = [unit for unit in ("accuracy", "error", "perplexity", "solved") if unit in recipe.paper]
+    by_metric = {"error rate": "accuracy", "perplexity": "perplexity"}
+    unit = known[0] if known else by_metric.get(summary["metric"], "error")
+    if test is None:
+        return unit, None
+    if unit == "accuracy":
+        return unit, round(100 * (1 - test), 4)
+    if unit == "solved":
+        return unit, summary["solved_step"] is not None and test < 0.01
+    return unit, round(test, 6)
+
+
+def result_path(root: Path, name: str, seed: int) -> Path:
+    """Where a result lies: reproductions/rin/results/table1/sequential-mnist/rin-1-100.json."""
+    paper, _, rest = name.partition("/")
+    return root / paper / "results" / f"{rest}{f'-seed{seed}' if seed else ''}.json"
+
+
+def quiet(config: RunConfig) -> Any:
+    """Shows nothing."""
+    import contextlib
+
+    from autapse.training.log import Quiet
+
+    shown: Show = Quiet()
+    return contextlib.nullcontext(shown)

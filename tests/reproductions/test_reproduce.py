@@ -1,0 +1,172 @@
+"""Results of recipes: what they hold, going on after a stop, and the page that sets them against the papers'."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from autapse.checks import InputError
+from autapse.cli.main import main
+from autapse.cli.reproduce import seconds
+from autapse.reproduce import find_recipe
+from autapse.reproduce.report import START, duration, read_results, render
+from autapse.reproduce.run import Plan, in_papers_unit, result_path
+
+QUICK = [
+    *("--set", "task.train_size=64", "--set", "task.validation_size=16", "--set", "task.test_size=16"),
+    *("--set", "task.length=12", "--set", "training.steps=4", "--set", "training.eval_every=2"),
+]
+RECIPE = "rin/figure2/t200/rin"
+
+
+@pytest.fixture
+def in_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_result_holds_what_made_it(in_empty_folder: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["reproduce", RECIPE, "--budget", "1m", "--seed", "3", *QUICK]) == 0
+    printed = capsys.readouterr().out
+    path = result_path(Path("reproductions"), RECIPE, 3)
+    assert str(path) == "reproductions/rin/results/figure2/t200/rin-seed3.json"
+    result = json.loads(path.read_text())
+    assert result["recipe"] == RECIPE
+    assert result["command"].startswith(f"autapse reproduce {RECIPE} --budget 1m --seed 3")
+    assert (result["unit"], result["ours"], result["paper"]) == ("solved", False, True)
+    assert result["steps"] == 4
+    assert result["epochs"] == pytest.approx(4 / (64 // 32))
+    assert result["paper_epochs"] == 300
+    assert result["budget"] == 60
+    assert result["ended"] == "to the end"
+    assert result["seed"] == result["settings"]["training"]["seed"] == 3
+    assert result["hardware"]["cores"] >= 1
+    assert result["software"]["torch"]
+    changed = {difference["setting"]: difference for difference in result["differences"]}
+    assert changed["task.length"] | {"reason": ""} == {
+        "setting": "task.length",
+        "paper": 200,
+        "here": 12,
+        "reason": "",
+    }
+    assert "task.length: 12 instead of the paper's 200" in printed
+    assert "training.seconds" not in changed
+    weights = next(Path("runs/reproduce").glob(f"{RECIPE}-seed3/fit/checkpoint-*.safetensors"))
+    assert weights.stat().st_size > 0
+
+
+def test_a_result_is_never_overwritten(in_empty_folder: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["reproduce", RECIPE, *QUICK]) == 0
+    path = result_path(Path("reproductions"), RECIPE, 0)
+    before = path.read_bytes()
+    assert main(["reproduce", RECIPE, *QUICK]) == 2
+    assert "exists already and is not overwritten" in capsys.readouterr().err
+    assert path.read_bytes() == before
+
+
+def test_the_same_command_goes_on_and_another_does_not(in_empty_folder: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["reproduce", RECIPE, *QUICK]) == 0
+    path = result_path(Path("reproductions"), RECIPE, 0)
+    first = json.loads(path.read_text())
+    path.unlink()
+    (Path("runs/reproduce") / RECIPE / "fit" / "summary.json").unlink()  # as if stopped before its end
+    assert main(["reproduce", RECIPE, *QUICK]) == 0
+    assert json.loads(path.read_text())["test"] == first["test"]
+    path.unlink()
+    assert main(["reproduce", RECIPE, *QUICK, "--set", "training.learning_rate=0.5"]) == 2
+    assert "has a run of other settings" in capsys.readouterr().err
+
+
+def test_the_page_has_ours_the_papers_and_what_was_not_run(in_empty_folder: Path):
+    assert main(["reproduce", RECIPE, *QUICK]) == 0
+    assert main(["reproduce", "report", "--out", "page.md"]) == 0
+    page = Path("page.md").read_text()
+    assert START in page
+    row = next(line for line in page.splitlines() if line.startswith("| T = 200 | RIN | **no** | yes |"))
+    assert "to the end" in row
+    assert "`task.length` 12 for 200" in page
+    assert "permuted-mnist/rin-1-100" in page.split("Not run (", 1)[1]
+    kept = page.replace("One line per cell", "Our own words")
+    Path("page.md").write_text(kept)
+    assert main(["reproduce", "report", "--out", "page.md"]) == 0
+    assert Path("page.md").read_text() == kept
+
+
+def test_our_own_results_are_of_recipes_that_there_are():
+    results = read_results(Path(__file__).parents[2] / "reproductions")
+    for name, found in results.items():
+        recipe = find_recipe(name)
+        for result in found:
+            unit, _ = in_papers_unit(recipe, {"test": 0.0, "metric": result["metric"], "solved_step": 0})
+            assert result["unit"] == unit
+            assert result["paper"] == recipe.paper.get(unit)
+            assert result["settings"]["task"]["name"] == recipe.settings["task"]["name"]
+    assert render(results)
+
+
+@pytest.mark.parametrize(
+    ("summary", "paper", "expected"),
+    [
+        ({"test": 0.0441, "metric": "error rate", "solved_step": None}, "ernn/table3/har-2/ernn", ("accuracy", 95.59)),
+        ({"test": 0.119, "metric": "error rate", "solved_step": None}, "inn/table1/inn-error/b-0.5", ("error", 0.119)),
+        ({"test": 119.71, "metric": "perplexity", "solved_step": None}, "ernn/table2/ptb/ernn", ("perplexity", 119.71)),
+        ({"test": 0.02, "metric": "mean squared error", "solved_step": 7}, RECIPE, ("solved", False)),
+        ({"test": 0.005, "metric": "mean squared error", "solved_step": 7}, RECIPE, ("solved", True)),
+        ({"test": None, "metric": "error rate", "solved_step": None}, "ernn/table3/har-2/ernn", ("accuracy", None)),
+    ],
+)
+def test_scores_in_the_papers_unit(summary: dict[str, object], paper: str, expected: tuple[str, object]):
+    assert in_papers_unit(find_recipe(paper), summary) == expected
+
+
+def test_a_refit_uses_all_data_for_as_long_as_validation_chose():
+    plan = Plan.of(find_recipe("ernn/table3/har-2/ernn"), 600.0, 0, {})
+    assert plan.refit
+    refit = plan.refit_config(12.5)
+    assert refit.task.validation == 0
+    assert refit.training.epochs == 12.5
+    assert plan.config.training.seconds + refit.training.seconds == pytest.approx(600)
+    cosine = Plan.of(plan.recipe, 600.0, 0, {"training.schedule": "cosine", "training.period": "none"})
+    assert cosine.refit_config(12.5).training.epochs == cosine.config.training.epochs
+
+
+@pytest.mark.parametrize(("text", "expected"), [("90s", 90), ("10m", 600), ("1.5h", 5400), ("45", 45)])
+def test_budgets(text: str, expected: float):
+    assert seconds(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "ten", "0m", "-5m", "5d"])
+def test_no_budgets(text: str):
+    with pytest.raises(InputError, match="budget must be a time such as"):
+        seconds(text)
+
+
+def test_durations():
+    assert [duration(s) for s in (59.94, 570, 3600, 7200)] == ["59.9 s", "9.5 min", "60 min", "2 h"]
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["rin/figure2/t200/run"], "Did you mean 'rin/figure2/t200/rin'?"),
+        (["rin/figure2/t200"], "recipe must be one of the 3 below rin/figure2/t200"),
+        ([RECIPE, "--set", "training.learning_rate"], "set must be SETTING=VALUE"),
+        ([RECIPE, "--set", "training.lerning_rate=1"], "lerning_rate"),
+        ([RECIPE, "--budget", "soon"], "budget must be a time"),
+        ([], "needs a recipe, list, show or report first"),
+        (["list", "no-such"], "recipe must be the id of a recipe"),
+    ],
+)
+def test_mistakes(words: list[str], complaint: str, in_empty_folder: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["reproduce", *words]) == 2
+    assert complaint in capsys.readouterr().err
+    assert not list(in_empty_folder.iterdir())
+
+
+def test_a_list_and_a_recipe_shown(capsys: pytest.CaptureFixture[str]):
+    assert main(["reproduce", "list", "rin/table1/sequential-mnist"]) == 0
+    assert "paper: accuracy 91.64" in capsys.readouterr().out
+    assert main(["reproduce", "show", "ernn/table3/har-2/ernn"]) == 0
+    assert "hidden_size = [63]" in capsys.readouterr().out

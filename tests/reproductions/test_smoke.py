@@ -1,0 +1,60 @@
+"""Every recipe is trained for a few steps, on small files in the upstream formats."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import upstream
+import upstream_text
+from autapse.reproduce import Recipe, all_recipes
+from autapse.reproduce.run import Plan, quiet, reproduce
+
+ROOT = Path(__file__).parents[2] / "reproductions"
+RECIPES = all_recipes(ROOT)
+SMALL = {"train_size": 48, "validation_size": 16, "test_size": 16}
+LONGEST = 40  # steps of a sequence that is made on the spot; the files have their own
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("data")
+    for write in (upstream.write_mnist, upstream.write_cifar, upstream.write_hapt, upstream.write_dsa):
+        write(folder)
+    for name in ("ptb", "conllu", "babi", "speech_commands", "yelp", "imdb"):
+        getattr(upstream_text, f"write_{name}")(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AUTAPSE_DATA", str(folder))
+        patch.setenv("AUTAPSE_CACHE", str(folder / "parsed"))
+        patch.setenv("AUTAPSE_OFFLINE", "1")
+        yield folder
+
+
+def overrides(recipe: Recipe) -> dict[str, object]:
+    """A few steps of the recipe as it is, of small batches where the data are many."""
+    task = recipe.settings["task"]
+    changes: dict[str, object] = {"training.steps": 2, "training.eval_every": 2, "training.batch_size": 8}
+    if task["name"] in ("adding", "walk", "walk-variance"):
+        changes |= {f"task.{name}": size for name, size in SMALL.items()}
+        changes |= {"task.length": LONGEST} if "length" in task else {}
+    if task["name"] == "noisy-cifar10":
+        changes["task.length"] = LONGEST
+    return changes
+
+
+@pytest.mark.usefixtures("data")
+@pytest.mark.parametrize("recipe", RECIPES, ids=[recipe.id for recipe in RECIPES])
+def test_every_recipe_trains(recipe: Recipe, tmp_path: Path):
+    plan = Plan.of(recipe, None, 0, overrides(recipe))
+    result = reproduce(plan, tmp_path / "run", "the smoke test", quiet)
+    assert result["recipe"] == recipe.id
+    assert result["steps"] >= 1
+    assert result["ended"] == "to the end"
+    assert math.isfinite(result["test"])
+    assert (result["held_out"] is not None) == plan.refit
+    named = {difference["setting"] for difference in result["differences"]}
+    assert {"training.steps", "training.batch_size"} <= named
+    assert set(overrides(recipe)) >= named - {"training.epochs"}
