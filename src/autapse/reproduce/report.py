@@ -71,20 +71,37 @@ def _table(paper: str, table: str, cells: list[Recipe], results: dict[str, list[
     parts = [heading]
     if run:
         parts.append(markdown_table(_headings(run), [_row(cell, result, run) for cell, result in run]))
-        parts.append(_settings(run))
+        parts += [*_means(cells, results), _settings(run)]
     if left:
         parts.append(f"Not run ({len(left)} of {len(cells)}): {', '.join(left)}.")
     return "\n\n".join(parts)
 
 
+def _means(cells: list[Recipe], results: dict[str, list[dict[str, Any]]]) -> list[str]:
+    """A line for each column whose mean the paper gives, over its cells that were run."""
+    lines = []
+    for column, members in groupby(cells, key=lambda cell: cell.about.get("column", "")):
+        own = list(members)
+        scores = [results[cell.id][0]["ours"] for cell in own if cell.id in results]
+        papers = [cell.paper[results[cell.id][0]["unit"]] for cell in own if cell.id in results]
+        if "mean" in own[0].about and scores:
+            theirs = f"the paper's {own[0].about['mean']}, {sum(papers) / len(papers):.4g} over the same rows"
+            lines.append(
+                f"{column}, mean over {len(scores)} of {len(own)}: ours {sum(scores) / len(scores):.4g}, {theirs}."
+            )
+    return ["\n".join(f"- {line}" for line in lines)] if lines else []
+
+
 def _headings(run: list[tuple[Recipe, dict[str, Any]]]) -> list[str]:
     refit = any(result["held_out"] is not None for _, result in run)
     solved = any(result["solved_step"] is not None for _, result in run)
+    floor = any(result["floor"] for _, result in run)
     unit = NAMES[run[0][1]["unit"]]
     return [
         *("column", "row", f"ours ({unit})"),
         *(["held out"] if refit else []),
         *("the paper's", "difference"),
+        *(["best possible"] if floor else []),
         *(["steps to solve", "test error"] if solved else []),
         *("parameters", "epochs, of the paper's", "time, of the budget", "ended"),
     ]
@@ -100,6 +117,7 @@ def _row(cell: Recipe, result: dict[str, Any], run: list[tuple[Recipe, dict[str,
         "held out": _shown(result["held_out"]),
         "the paper's": _shown(result["paper"]) + (" (cited)" if cell.paper.get("cited") else ""),
         "difference": "" if result["difference"] is None else f"{result['difference']:+.4g}",
+        "best possible": _best_possible(result),
         "steps to solve": "" if result["solved_step"] is None else f"{result['solved_step']:,}",
         "test error": _shown(result["test"]),
         "parameters": f"{result['parameters']:,}",
@@ -108,6 +126,11 @@ def _row(cell: Recipe, result: dict[str, Any], run: list[tuple[Recipe, dict[str,
         "ended": result["ended"],
     }
     return [values[heading] for heading in headings]
+
+
+def _best_possible(result: dict[str, Any]) -> str:
+    floor = result["floor"]
+    return _shown(100 * (1 - floor) if floor is not None and result["unit"] == "accuracy" else floor)
 
 
 def _settings(run: list[tuple[Recipe, dict[str, Any]]]) -> str:

@@ -127,6 +127,7 @@ def _result(
         "budget": plan.budget,
         "ended": ended,
         "rescues": last["rescues"],
+        "unsolved": last["unsolved"],
         "seed": last["seed"],
         "differences": plan.differences(),
         "inferred": recipe.inferred,

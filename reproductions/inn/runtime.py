@@ -1,9 +1,8 @@
-"""The biased walk of the paper on implicitly-defined networks (section 3.1, table 1, and the run times of section 4).
+"""The run times of the paper on implicitly-defined networks (section 4): its solver and ours, on trained weights.
 
-Train with the command line, one run per bias and network (README.md has the lines), then
-python reproductions/inn/walk.py collect RUNS...      settings and scores of the runs into results/walk.json
-python reproductions/inn/walk.py runtime RUNS...      section 4 on the implicit runs, into results/runtime.json
-python reproductions/inn/walk.py render               the tables of README.md from both
+Train the implicit networks of table 1 (`autapse reproduce inn/table1/inn-error/b-0.5`), then
+python reproductions/inn/runtime.py measure RUNS...   into results/runtime.json
+python reproductions/inn/runtime.py render            the tables of README.md from it
 """
 
 from __future__ import annotations
@@ -19,52 +18,23 @@ from autapse.benchmark.fit import power_law
 from autapse.benchmark.page import fill_between, markdown_table
 
 HERE = Path(__file__).resolve().parent
-RESULTS, RUNTIME, PAGE = HERE / "results" / "walk.json", HERE / "results" / "runtime.json", HERE / "README.md"
+RESULTS, PAGE = HERE / "results" / "runtime.json", HERE / "README.md"
 START, END = "<!-- results -->", "<!-- end of results -->"
-BIASES = (2.0, 1.0, 0.75, 0.5, 0.25)
-PAPER = {"implicit": (0.0226, 0.0518, 0.0782, 0.119, 0.189), "b-LSTM": (0.0210, 0.0589, 0.0879, 0.132, 0.205)}
-FLOOR = (0.0197, 0.0557, 0.0832, 0.1300, 0.1986)  # docs/training.md: of 20,000 walks each, d = 8
 LENGTHS = (5, 10, 20, 40)
 BATCH = 20
 
 
-def collect(runs: list[Path]) -> None:
-    """One row per finished run."""
-    from autapse.benchmark.machine import hardware, software
-
-    rows = [_row(run) for run in runs]
-    rows.sort(key=lambda row: (-row["bias"], row["network"], row["width"]))
-    files.write_json(RESULTS, {"hardware": hardware(), "software": software(), "runs": rows})
-    print(f"{RESULTS}: {len(rows)} runs")
-
-
-def _row(run: Path) -> dict[str, Any]:
-    if not (run / "summary.json").exists():
-        raise checks.InputError(f"{run} has no summary.json: it is not finished. `autapse resume {run}` goes on.")
-    config, summary = files.read_json(run / "config.json"), files.read_json(run / "summary.json")
-    implicit = config["model"]["cell"].startswith("implicit")
-    width = config["model"]["hidden_size"][0] * (1 if implicit else 2)
-    return {
-        "network": "implicit" if implicit else "b-LSTM",
-        "bias": config["task"]["bias"],
-        "width": width,
-        **{name: summary[name] for name in ("test", "validation", "floor", "baseline", "parameters", "best_step")},
-        **{name: summary[name] for name in ("steps", "seconds", "seed", "unsolved") if name in summary},
-        "settings": {name: config[name] for name in ("task", "model", "training")},
-    }
-
-
-def runtime(runs: list[Path]) -> None:
+def measure(runs: list[Path]) -> None:
     """Newton iterations, inner limits, time against n and b: the paper's solver and ours, on trained weights."""
     import torch
 
-    rows = [row for run in runs for row in _runtime(run)]
+    rows = [row for run in runs for row in _measure(run)]
     threads = torch.get_num_threads()
-    files.write_json(RUNTIME, {"batch": BATCH, "threads": threads, "rows": rows, "fits": _fits(rows)})
-    print(f"{RUNTIME}: {len(rows)} rows")
+    files.write_json(RESULTS, {"batch": BATCH, "threads": threads, "rows": rows, "fits": _fits(rows)})
+    print(f"{RESULTS}: {len(rows)} rows")
 
 
-def _runtime(run: Path) -> list[dict[str, Any]]:
+def _measure(run: Path) -> list[dict[str, Any]]:
     import torch
 
     from autapse.solve import NotConvergedWarning, Paper, recommended
@@ -145,48 +115,7 @@ def _fits(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def render() -> str:
     """README.md with the text between its markers made anew."""
-    parts = [_table_one(files.read_json(RESULTS)["runs"])]
-    if RUNTIME.exists():
-        parts.append(_section_four(files.read_json(RUNTIME)))
-    return fill_between(PAGE.read_text(encoding="utf-8"), START, END, "\n\n".join(parts))
-
-
-def _best(runs: list[dict[str, Any]], network: str, bias: float) -> dict[str, Any] | None:
-    """The width that is best in validation."""
-    own = [run for run in runs if (run["network"], run["bias"]) == (network, bias)]
-    return min(own, key=lambda run: run["validation"]) if own else None
-
-
-def _table_one(runs: list[dict[str, Any]]) -> str:
-    rows = []
-    for n, bias in enumerate(BIASES):
-        ours, lstm = (_best(runs, network, bias) for network in PAPER)
-        floors = {f"{run['floor']:.4f}" for run in (ours, lstm) if run}
-        cells = [f"{run['test']:.4f}" if run else "not run" for run in (ours, lstm)]
-        gap = f"{ours['test'] - ours['floor']:+.4f}" if ours else ""
-        width = lstm["width"] if lstm else ""
-        rows.append(
-            [
-                bias,
-                cells[0],
-                PAPER["implicit"][n],
-                cells[1],
-                width,
-                PAPER["b-LSTM"][n],
-                ", ".join(floors),
-                FLOOR[n],
-                gap,
-            ]
-        )
-    headings = ["b", "implicit, ours", "paper", "b-LSTM, ours", "its width", "paper", "floor of the test set"]
-    first = markdown_table([*headings, "floor, expected", "ours above its floor"], rows)
-    detail = [
-        [run["bias"], run["network"], run["width"], run["parameters"], f"{run['test']:.4f}", f"{run['validation']:.4f}",
-         run["steps"], run["best_step"], f"{run['seconds']:.0f} s", run.get("unsolved", 0)]
-        for run in runs
-    ]  # fmt: skip
-    columns = ["b", "network", "width", "parameters", "test", "validation", "steps", "best at", "time", "unsolved"]
-    return f"### Error rates\n\n{first}\n\nEvery run:\n\n{markdown_table(columns, detail)}"
+    return fill_between(PAGE.read_text(encoding="utf-8"), START, END, _section_four(files.read_json(RESULTS)))
 
 
 def _section_four(facts: dict[str, Any]) -> str:
@@ -209,15 +138,13 @@ def _section_four(facts: dict[str, Any]) -> str:
 
 
 def main(words: list[str]) -> int:
-    if not words or words[0] not in ("collect", "runtime", "render"):
+    if not words or words[0] not in ("measure", "render"):
         print(__doc__)
         return 2
     runs = [Path(word) for word in words[1:]]
     try:
-        if words[0] == "collect":
-            collect(runs)
-        elif words[0] == "runtime":
-            runtime(runs)
+        if words[0] == "measure":
+            measure(runs)
         else:
             files.write_bytes(PAGE, render().encode())
             print(f"{PAGE}: made")
