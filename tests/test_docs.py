@@ -25,8 +25,10 @@ from autapse.cells.base import cell_options
 from autapse.cli.compare import split_cells
 from autapse.cli.main import VERBS
 from autapse.cli.parse import parse
+from autapse.cli.run import parse_task
 from autapse.layers.names import LAYERS, parse_cell
-from autapse.tasks import TASKS, task_class
+from autapse.reproduce import find_recipe, recipes_below
+from autapse.tasks import TASKS
 from autapse.training import ModelConfig, TrainingConfig
 
 ROOT = Path(__file__).parents[1]
@@ -130,6 +132,16 @@ def test_there_are_commands() -> None:
     assert {words[0] for _, words in commands() if words} >= {"run", "compare", "eval", "resume", "predict"}
 
 
+def understand_recipe(kind: Any, name: str, *rest: str) -> None:
+    if name == "list":
+        assert all(recipes_below(word) for word in rest)
+    elif name == "show":
+        find_recipe(*rest)
+    elif name != "report":
+        find_recipe(name)
+        parse(kind, "reproduce", list(rest))
+
+
 @pytest.mark.parametrize(("place", "words"), [pytest.param(*c, id=c[0]) for c in commands()])
 def test_commands_are_understood(place: str, words: list[str]) -> None:
     if not words or words[0].startswith("-"):
@@ -140,9 +152,10 @@ def test_commands_are_understood(place: str, words: list[str]) -> None:
     if "--help" in rest:
         return
     kind: Any = getattr(importlib.import_module(f"autapse.cli.{verb}"), verb.capitalize())
-    if verb in ("run", "compare"):
-        kind = kind[task_class(rest.pop(0))]
-    args = parse(kind, verb, rest)  # refuses unknown options and values
+    if verb == "reproduce":
+        understand_recipe(kind, *rest)
+        return
+    args = parse_task(kind, verb, rest) if verb in ("run", "compare") else parse(kind, verb, rest)
     cells = split_cells(args.cells) if verb == "compare" else [args.model.cell] if verb == "run" else []
     for cell in cells:
         parse_cell(cell)
@@ -169,7 +182,8 @@ def test_settings_are_listed_with_their_defaults(first: str, config: type) -> No
 
 @pytest.mark.parametrize("name", TASKS)
 def test_task_options_are_listed_with_their_defaults(name: str) -> None:
-    assert table("training.md", name, "option") == {f.name: f.default for f in dataclasses.fields(TASKS[name])}
+    fields = [f for f in dataclasses.fields(TASKS[name]) if f.default is not dataclasses.MISSING]
+    assert table("tasks.md", name, "option") == {f.name: f.default for f in fields}
 
 
 @pytest.mark.parametrize("name", LAYERS)

@@ -92,14 +92,14 @@ def test_a_damaged_checkpoint(capsys, run, tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("x.txt", b"1,2\n", "must end in one of .npy, .npz, .csv"),
-        ("x.npy", b"nonsense", "cannot be read"),
-        ("x.npz", b"nonsense", "cannot be read"),
-        ("x.npz", b"PK\x03\x04 cut short", "cannot be read"),
-        ("x.csv", b"", "cannot be read: it is empty"),
-        ("x.csv", b"1,nan\n", "must hold finite numbers"),
-        ("x.csv", b"1,2\n3\n", "cannot be read"),
-        ("x.csv", b"1,a\n", "cannot be read"),
+        ("x.txt", b"1,2\n", "must end in .ts, .tsv or .csv"),
+        ("x.npy", b"nonsense", "is not a whole .npy file"),
+        ("x.npz", b"nonsense", "is not a whole .npz file"),
+        ("x.npz", b"PK\x03\x04 cut short", "is not a whole .npz file"),
+        ("x.csv", b"", "x.csv is empty"),
+        ("x.csv", b"1,nan\n", "'nan' is not a finite number"),
+        ("x.csv", b"1,2\n3\n", "line 2: it has 1 cells"),
+        ("x.csv", b"1,a\n", "'a' is not a finite number"),
         ("x.csv", b"1,2,3\n4,5,6\n", "must have 2 channels per step, as the run's task has; got 3"),
     ],
 )
@@ -111,10 +111,10 @@ def test_predict_from_bad_files(capsys, run, tmp_path, name, content, said):
 def test_predict_from_files_with_the_wrong_ending(capsys, run, tmp_path):
     np.save(tmp_path / "array.npy", np.zeros((2, 8, 2)))
     (tmp_path / "array.npy").rename(tmp_path / "array.npz")
-    assert "cannot be read" in mistake(capsys, "predict", str(run), str(tmp_path / "array.npz"))
+    assert "is not a whole .npz file" in mistake(capsys, "predict", str(run), str(tmp_path / "array.npz"))
     np.savez(tmp_path / "archive.npz", inputs=np.zeros((2, 8, 2)))
     (tmp_path / "archive.npz").rename(tmp_path / "archive.npy")
-    assert "must hold an array of real numbers" in mistake(capsys, "predict", str(run), str(tmp_path / "archive.npy"))
+    assert "has several arrays. Name it .npz." in mistake(capsys, "predict", str(run), str(tmp_path / "archive.npy"))
 
 
 def test_predict_into_a_missing_folder(capsys, run, tmp_path):
@@ -137,7 +137,8 @@ def test_predict_never_overwrites_nor_loads_pickles(capsys, run, tmp_path):
     said = mistake(capsys, "predict", str(run), str(tmp_path / "x.npy"), "--out", str(tmp_path / "out.csv"))
     assert "not overwritten" in said
     assert (tmp_path / "out.csv").read_text() == "precious"
-    assert "cannot be read" in mistake(capsys, "predict", str(run), str(tmp_path / "objects.npy"))
+    said = mistake(capsys, "predict", str(run), str(tmp_path / "objects.npy"))
+    assert "is not a whole .npy file of a plain array" in said
     said = mistake(capsys, "predict", str(run), str(tmp_path / "x.npy"), "--out", str(tmp_path / "out.xlsx"))
     assert "out must end in one of .npy, .csv, .json" in said
 

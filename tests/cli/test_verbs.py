@@ -96,7 +96,7 @@ def test_tags_end_with_their_sequence(capsys, tmp_path, monkeypatch):
     assert [len(json.loads(line)) for line in lines] == [5, 2]
     np.savez("x.npz", inputs=np.zeros((2, 6, 8)), lengths=np.array([5.0, 2.7]))
     assert main(("predict", "runs/walk-gru", "x.npz")) == 2
-    assert "lengths in x.npz must be integers; got 'float64'" in capsys.readouterr().err
+    assert "x.npz: lengths must be integers of shape [N] = (2,); got float64" in capsys.readouterr().err
 
 
 def test_default_folders_are_numbered(capsys, tmp_path, monkeypatch):

@@ -175,7 +175,7 @@ def from_inn() -> Expected:
 
 
 def from_ernn() -> Expected:
-    found: Expected = {"ernn/toy/random-walks/ernn": {}}
+    found: Expected = {"ernn/toy/random-walks/ernn": {}, "ernn/table3/har-2/antisymmetric": {}}
     for row, accuracy in rows(ERNN_TOY):
         found[f"ernn/toy/random-walks/{row}"] = {"accuracy": float(accuracy)}
     for row, perplexity, size, minutes in rows(ERNN_2):

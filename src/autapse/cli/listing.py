@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+
+Row = tuple[str, str, str]
 
 
-def print_listing(rows: Iterable[tuple[str, str, str]], footer: str) -> None:
+def print_listing(rows: Iterable[Row], footer: str) -> None:
     """Name and what it is; below it, dimmed, what else there is to know."""
+    print_groups({"": rows}, footer)
+
+
+def print_groups(groups: Mapping[str, Iterable[Row]], footer: str) -> None:
+    """Lists under headings, their columns in line."""
     from rich.console import Console
 
     console = Console(highlight=False, soft_wrap=True)
-    rows = list(rows)
-    width = max(len(name) for name, _, _ in rows)
-    for name, line, detail in rows:
-        console.print(f"[bold]{name:<{width}}[/]  ", end="")
-        console.print(line, markup=False)
-        if detail:
-            console.print(f"{'':<{width}}  {detail}", style="dim", markup=False)
+    listed = {heading: list(rows) for heading, rows in groups.items()}
+    width = max(len(name) for rows in listed.values() for name, _, _ in rows)
+    for n, (heading, rows) in enumerate(listed.items()):
+        if heading:
+            console.print(("\n" if n else "") + heading + "\n", markup=False)
+        for name, line, detail in rows:
+            console.print(f"[bold]{name:<{width}}[/]  ", end="")
+            console.print(line, markup=False)
+            if detail:
+                console.print(f"{'':<{width}}  {detail}", style="dim", markup=False)
     console.print(f"\n{footer}", markup=False)

@@ -18,7 +18,8 @@ VERBS = {
     "compare": "the same for several networks: one table, one figure",
     "eval": "score a finished or unfinished run on the test set",
     "resume": "go on with a run that was stopped",
-    "predict": "apply a trained network to a file of sequences",
+    "predict": "apply a trained network to a file of sequences or sentences",
+    "sample": "let a language model write text",
     "reproduce": "train the papers' experiments again, and set ours against theirs",
     "bench": "how fast the layers are on this machine, against others",
 }

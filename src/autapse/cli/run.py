@@ -11,9 +11,9 @@ from typing import Annotated, Any, Generic, TypeVar
 import tyro
 from tyro.conf import OmitArgPrefixes
 
-from autapse import files
+from autapse import checks, files
 from autapse.cli.parse import parse, positional, wants_help
-from autapse.data.catalogue import DATA_SETS
+from autapse.data.catalogue import ARCHIVE, DATA_SETS, misspelt
 from autapse.tasks import TASKS, Archive, OwnSeries, Task, task_class
 from autapse.tasks.series import SUFFIXES
 from autapse.training.config import ModelConfig, RunConfig, TrainingConfig
@@ -82,16 +82,32 @@ def parse_task(kind: Any, command: str, words: list[str]) -> Any:
     name, rest = positional(words, "a task", command, f"autapse {command} adding")
     if name not in TASKS:
         name, rest = _series(name, rest)
-    return parse(kind[task_class(name)], f"{command} {name}", rest)
+    try:
+        task = task_class(name)
+    except checks.InputError as error:
+        raise checks.InputError(f"{error} {_what_else(name, command)}".rstrip()) from None
+    return parse(kind[task], f"{command} {name}", rest)
 
 
 def _series(word: str, rest: list[str]) -> tuple[str, list[str]]:
     """A file of one's own, or a set of the archive, in place of a task."""
     if word.endswith(SUFFIXES):
         return OwnSeries.name, ["--path", word, *rest]
-    if f"uea-ucr/{word}" in DATA_SETS:
+    if f"{ARCHIVE}/{word}" in DATA_SETS:
         return Archive.name, ["--dataset", word, *rest]
     return word, rest
+
+
+def _what_else(word: str, command: str) -> str:
+    """What a word that is no task may have been meant to be."""
+    if checks.closest(word, TASKS):
+        return ""
+    if misspelt(word):
+        return checks.closest(word, (name.removeprefix(f"{ARCHIVE}/") for name in DATA_SETS))
+    if "." in word or "/" in word:
+        return "A file of your own ends in .ts, .tsv, .csv or .npz."
+    meant = f"A set of the UEA and UCR archive: autapse {command} {Archive.name} --dataset {word}"
+    return meant if word[:1].isupper() else ""
 
 
 def task_help(command: str, about: str) -> int:

@@ -4,17 +4,39 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autapse.cli.listing import print_listing
+from autapse.cli.listing import print_groups
 from autapse.cli.parse import parse
-from autapse.tasks import TASKS
+from autapse.data import places
+from autapse.data.catalogue import ARCHIVE
+from autapse.tasks import TASKS, Archive, OwnSeries, Stored, Task
 
 
 @dataclass
 class Tasks:
-    """List the tasks: name, what is to be done, the trivial predictor to beat."""
+    """List the tasks: name, what is to be done, the trivial predictor to beat, and the data that it needs."""
 
 
 def main(words: list[str]) -> None:
     parse(Tasks, "tasks", words)
-    rows = [(name, task.summary, task.about()) for name, task in TASKS.items()]
-    print_listing(rows, "Options of a task: autapse run TASK --help")
+    stored = {name for name, task in TASKS.items() if issubclass(task, Stored)}
+    groups = {
+        "Made on the spot:": [_row(task) for name, task in TASKS.items() if name not in stored],
+        "From data sets:": [_row(task) for name, task in TASKS.items() if name in stored],
+    }
+    print_groups(groups, "Options of a task: autapse run TASK --help. Data sets: autapse data list")
+
+
+def _row(task: type[Task]) -> tuple[str, str, str]:
+    data = f"; {_data(task)}" if issubclass(task, Stored) else ""
+    return task.name, task.summary, task.about() + data
+
+
+def _data(task: type[Stored]) -> str:
+    """What a task reads, and whether it is here; nothing is opened."""
+    if task is OwnSeries:
+        return "data: your file"
+    if task is Archive:
+        here = sorted(path.name for path in (places.data_root() / ARCHIVE).glob("*") if path.is_dir())
+        return f"data: {ARCHIVE}/NAME, {', '.join(here)} here" if here else f"data: {ARCHIVE}/NAME, none here"
+    here = [name for name in task.data_sets if places.find(name)]
+    return f"data: {' or '.join(task.data_sets)}, {'here' if here else 'not here'}"

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import difflib
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -49,7 +51,10 @@ class DataSet:
 
 
 def data_set(name: str) -> DataSet:
-    """The data set of this name, or an error that suggests one."""
+    """The data set of this name, or an error that suggests one. Of the UEA and UCR archive any name will do."""
+    folder, _, series = name.partition("/")
+    if name not in DATA_SETS and folder == ARCHIVE and re.fullmatch(r"[A-Za-z0-9]\w*", series) and not misspelt(series):
+        return _series(series, f"A set of the time series archive, {series}")
     return DATA_SETS[checks.one_of("data set", name, DATA_SETS)]
 
 
@@ -341,6 +346,7 @@ _IMDB = DataSet(
     ),
 )
 
+ARCHIVE = "uea-ucr"
 _SERIES_TITLES = {
     "ACSF1": "Power of home appliances, 100 + 100 series of 1460 steps, 10 classes",
     "BasicMotions": "Motions with a smart watch, 40 + 40 series of 100 steps, 6 channels, 4 classes",
@@ -372,23 +378,28 @@ efc35920415126cb0b1019f4a40c12990845f7d4eadf72c996d5d1f6aeb91c9a 288494 PenDigit
 _SERIES_ZIPS = {"GunPoint": "d7513cfe222418fabfdb5a6434ffb21ac3de4923e637971e9388ebc857816803"}
 
 
+def misspelt(name: str) -> bool:
+    """Whether a name is nearly that of a set that we list: GunPiont, but not the archive's GunPointAgeSpan."""
+    return bool(difflib.get_close_matches(name.lower(), [known.lower() for known in _SERIES_TITLES], cutoff=0.85))
+
+
 def _series(name: str, title: str) -> DataSet:
     """One set of the UEA and UCR archives of time series."""
     known = tuple(file for file in _SERIES_FILES if file.path.startswith(f"{name}_"))
-    other = ".tsv" if known[0].path.endswith(".ts") else ".ts"
+    others = [end for end in (".ts", ".tsv") if not any(file.path.endswith(end) for file in known)]
+    zipped = _files(
+        f"{_SERIES_ZIPS.get(name, '-')} - {name}.zip", "https://www.timeseriesclassification.com/aeon-toolkit/"
+    )
     return DataSet(
-        name=f"uea-ucr/{name}",
+        name=f"{ARCHIVE}/{name}",
         title=title,
         home=f"https://www.timeseriesclassification.com/description.php?Dataset={name}",
         licence="none stated; cite the archive",
         citation="Dau et al.: The UCR time series archive, 2019; Bagnall et al.: The UEA multivariate archive, 2018",
         forms=(
-            known,
-            _files(f"- - {name}_TRAIN{other}\n- - {name}_TEST{other}"),
-            _files(
-                f"{_SERIES_ZIPS.get(name, '-')} - {name}.zip",
-                "https://www.timeseriesclassification.com/aeon-toolkit/",
-            ),
+            *([known] if known else []),
+            *(_files(f"- - {name}_TRAIN{end}\n- - {name}_TEST{end}") for end in others),
+            zipped,
         ),
     )
 

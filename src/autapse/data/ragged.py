@@ -34,12 +34,13 @@ class Ragged:
         return len(self.lengths)
 
     def __getitem__(self, n: int) -> np.ndarray:
-        return self.values[self.starts[n] : self.starts[n + 1]]
+        start = self.starts[:-1][n]
+        return self.values[start : start + self.lengths[n]]
 
     def take(self, index: Iterable[int]) -> Ragged:
         """Some of the sequences, in the order asked for."""
         chosen = np.asarray(list(index), dtype=np.int64)
         lengths = self.lengths[chosen]
         # Position p of the result belongs to its sequence's start plus the steps since that sequence began.
-        shift = np.repeat(self.starts[chosen] - (np.cumsum(lengths) - lengths), lengths)
+        shift = np.repeat(self.starts[:-1][chosen] - (np.cumsum(lengths) - lengths), lengths)
         return Ragged(self.values[np.arange(len(shift)) + shift], lengths)

@@ -41,7 +41,7 @@ def decompress(content: bytes, name: object) -> bytes:
         return content
     try:
         return opened(content)
-    except BROKEN as error:
+    except (*BROKEN, ValueError) as error:  # bz2's for a file that was cut
         damaged(name, f"byte {len(content)}", f"it cannot be decompressed ({error})")
 
 
@@ -143,9 +143,16 @@ def open_tree(path: Path) -> Iterator[Tree]:
     elif not path.exists():
         raise checks.InputError(f"{path} is missing.")
     elif zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
+        with _opened(path) as archive:
             yield Zip(path, archive)
     elif ".tar" in path.suffixes or path.suffix == ".tgz":
         yield Tar(path)
     else:
         damaged(path, "byte 0", "it is neither a folder nor a whole zip or tar archive")
+
+
+def _opened(path: Path) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(path)
+    except BROKEN as error:
+        damaged(path, "its list of files", str(error))

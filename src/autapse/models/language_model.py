@@ -32,7 +32,7 @@ class LanguageModel(SequenceModel):
         self, x: Tensor, lengths: Any = None, keys: Any = None, state: Any = None
     ) -> tuple[Tensor, Any]:
         output, h_n = self.layer(self.inputs(x), state, lengths=lengths)
-        return self.head(self.output_dropout(output)), h_n
+        return self._masked(self.head(self.output_dropout(output))), h_n
 
     def carry(self, x: Tensor, lengths: Any = None, state: Any = None) -> tuple[Tensor, Any]:
         output, h_n = self(x, lengths, state=state)
@@ -50,12 +50,15 @@ class LanguageModel(SequenceModel):
         if start.dim() != 1 or not len(start):
             checks.fail("start", "be the numbers of one word or more, [T]", tuple(start.shape), kind=checks.ShapeError)
         was_training, random = self.training, torch.Generator().manual_seed(seed)
-        self.eval()
         words: list[int] = []
-        logits, state = self(start.view(1, -1, 1))
-        for _ in range(count):
-            chances = torch.softmax(logits[0, -1].double().cpu() / temperature, dim=0)
-            words.append(int(torch.multinomial(chances, 1, generator=random)))
-            logits, state = self(torch.tensor([[[words[-1]]]], device=start.device), state=state)
-        self.train(was_training)
+        try:
+            logits, state = self.eval()(start.view(1, -1, 1))
+            for _ in range(count):
+                known = logits[0, -1].double().cpu()
+                # The largest taken off first: a tiny temperature would make infinities of the others' differences.
+                chances = torch.softmax((known - known.max()) / temperature, dim=0)
+                words.append(int(torch.multinomial(chances, 1, generator=random)))
+                logits, state = self(torch.tensor([[[words[-1]]]], device=start.device), state=state)
+        finally:
+            self.train(was_training)
         return torch.tensor(words, dtype=torch.int64)

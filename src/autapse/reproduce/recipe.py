@@ -254,9 +254,10 @@ def _ids(root: Path) -> list[str]:
     return sorted((name for name in names if f"{name}.toml".rpartition("/")[2] != COMMON), key=_natural)
 
 
-def _natural(name: str) -> list[tuple[int, str]]:
+def _natural(name: str) -> list[tuple[float, str]]:
     """Numbers by size, words by letter."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name) if part]
+    parts = re.split(r"(\d+(?:\.\d+)?)", name)
+    return [(float(part), "") if part[0].isdigit() else (-1.0, part) for part in parts if part]
 
 
 def _unknown(name: str, names: list[str]) -> NoReturn:

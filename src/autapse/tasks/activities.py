@@ -70,11 +70,13 @@ class HAR(Activities):
     """The original windows, those cut from HAPT's raw signals (the same people and phone), or what is here."""
 
     name: ClassVar[str] = "har"
+    data_sets: ClassVar[tuple[str, ...]] = ("har", "hapt")
     summary: ClassVar[str] = "tell what somebody does from the smartphone on their belt"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checks.one_of("classes", str(self.classes), ("2", "6"))
+        if checks.integer("classes", self.classes) not in (2, 6):
+            checks.fail("classes", "be 2 or 6", self.classes)
         checks.one_of("recorded", self.recorded, ("any", "har", "hapt"))
 
     def recordings(self) -> Recordings:
@@ -92,10 +94,11 @@ class DSA(Activities):
     """5 s of five body-worn units at 25 Hz, 45 channels; y is one of 19 daily and sports activities."""
 
     name: ClassVar[str] = "dsa"
+    data_sets: ClassVar[tuple[str, ...]] = ("dsa-19",)
     summary: ClassVar[str] = "tell 19 daily and sports activities from five sensors on the body"
 
     def recordings(self) -> Recordings:
-        return _recordings("dsa-19")
+        return _recordings(self.data_sets[0])
 
     def named(self) -> tuple[tuple[str, ...], np.ndarray]:
         return tuple(f"a{number:02d}" for number in range(1, 20)), np.arange(19)

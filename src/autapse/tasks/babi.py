@@ -31,6 +31,7 @@ class BAbI(Stored):
     """Which of the 20 tasks."""
 
     name: ClassVar[str] = "babi"
+    data_sets: ClassVar[tuple[str, ...]] = ("babi",)
     summary: ClassVar[str] = "answer a question about a little story"
     kind: ClassVar[Kind] = "question answering"
     metric: ClassVar[Metric] = "error rate"
@@ -43,10 +44,10 @@ class BAbI(Stored):
             checks.fail("number", f"be from 1 to {TASKS}", self.number)
 
     def parts(self) -> Parts:
-        return _stories(source("babi"), self.number)[0]
+        return _stories(source(self.data_sets[0]), self.number)[0]
 
     def signature(self) -> Signature:
-        _, words, answers = _stories(source("babi"), self.number)
+        _, words, answers = _stories(source(self.data_sets[0]), self.number)
         return Signature(kind=self.kind, input_size=1, output_size=len(answers), vocabularies=(words,), classes=answers)
 
 

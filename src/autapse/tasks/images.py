@@ -63,9 +63,9 @@ class MNIST(Pixels):
     """x_t is pixel t of a digit of 28 × 28, in [0, 1], row by row or in one fixed random order; y is the digit."""
 
     name: ClassVar[str] = "mnist"
+    data_sets: ClassVar[tuple[str, ...]] = ("mnist",)
     summary: ClassVar[str] = "name a handwritten digit that is shown pixel by pixel, in 784 steps"
     classes: ClassVar[tuple[str, ...]] = tuple("0123456789")
-    folder: ClassVar[str] = "mnist"
 
     def signature(self) -> Signature:
         return Signature(
@@ -73,7 +73,7 @@ class MNIST(Pixels):
         )
 
     def images(self) -> Parts:
-        return _idx_images(require(self.folder))
+        return _idx_images(require(self.data_sets[0]))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,12 +81,12 @@ class FashionMNIST(MNIST):
     """x_t is pixel t of a piece of clothing of 28 × 28, in [0, 1], row by row or in one fixed random order."""
 
     name: ClassVar[str] = "fashion-mnist"
+    data_sets: ClassVar[tuple[str, ...]] = ("fashion-mnist",)
     summary: ClassVar[str] = "name a piece of clothing that is shown pixel by pixel, in 784 steps"
     classes: ClassVar[tuple[str, ...]] = (
         *("T-shirt", "trouser", "pullover", "dress", "coat"),
         *("sandal", "shirt", "sneaker", "bag", "ankle boot"),
     )
-    folder: ClassVar[str] = "fashion-mnist"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +94,7 @@ class CIFAR10(Pixels):
     """x_t is the colour of pixel t of an image of 32 × 32, standardised; y is what it shows."""
 
     name: ClassVar[str] = "cifar10"
+    data_sets: ClassVar[tuple[str, ...]] = ("cifar-10",)
     summary: ClassVar[str] = "say what a small photograph shows, pixel by pixel, in 1024 steps"
     classes: ClassVar[tuple[str, ...]] = (
         *("airplane", "automobile", "bird", "cat", "deer"),
@@ -106,7 +107,7 @@ class CIFAR10(Pixels):
         )
 
     def images(self) -> Parts:
-        return _cifar_images(source("cifar-10"))
+        return _cifar_images(source(self.data_sets[0]))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +122,7 @@ class NoisyCIFAR10(Stored):
     """Chooses the fixed noise."""
 
     name: ClassVar[str] = "noisy-cifar10"
+    data_sets: ClassVar[tuple[str, ...]] = ("cifar-10",)
     summary: ClassVar[str] = "say what a small photograph showed, after almost a thousand steps of noise"
     kind: ClassVar[Kind] = "classification"
     metric: ClassVar[Metric] = "error rate"
@@ -131,12 +133,14 @@ class NoisyCIFAR10(Stored):
         checks.integer("length", self.length, minimum=32)
         checks.one_of("noise", self.noise, get_args(Noise))
         checks.integer("noise_seed", self.noise_seed, minimum=0)
+        if self.noise == "fresh" and self.noise_seed != type(self).noise_seed:
+            checks.fail("noise_seed", 'go with noise="fixed"', self.noise_seed)
 
     def signature(self) -> Signature:
         return Signature(kind=self.kind, input_size=96, output_size=10, classes=CIFAR10.classes)
 
     def parts(self) -> Parts:
-        images = _cifar_images(source("cifar-10"))
+        images = _cifar_images(source(self.data_sets[0]))
         both = (images.train, images.test)
         return Parts(*(Examples(dense(part.inputs).reshape(-1, 32, 96), part.targets) for part in both))
 
@@ -153,9 +157,13 @@ def _with_noise(rows: np.ndarray, rng: np.random.Generator, length: int, fixed: 
     if fixed is None:
         shown[:, height:] = rng.standard_normal((batch, length - height, width), dtype=np.float32)
     else:
-        noise = np.random.default_rng(fixed).standard_normal((length - height, width), dtype=np.float32)
-        shown[:, height:] = noise
+        shown[:, height:] = _fixed_noise(fixed, (length - height, width))
     return shown
+
+
+@lru_cache(maxsize=1)
+def _fixed_noise(seed: int, shape: tuple[int, int]) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
 
 
 @lru_cache(maxsize=1)

@@ -41,6 +41,7 @@ class POS(Stored):
     """How often a word must be in the training part to be told from others."""
 
     name: ClassVar[str] = "pos"
+    data_sets: ClassVar[tuple[str, ...]] = ("ud-english-ewt",)
     summary: ClassVar[str] = "name the part of speech of every word of a sentence"
     kind: ClassVar[Kind] = "tagging"
     metric: ClassVar[Metric] = "error rate"
@@ -63,7 +64,7 @@ class POS(Stored):
         )
 
     def _read(self) -> tuple[Parts, tuple[tuple[str, ...], ...], tuple[str, ...]]:
-        folder = source("ud-english-ewt") if self.folder is None else Path(self.folder)
+        folder = source(self.data_sets[0]) if self.folder is None else Path(self.folder)
         return _treebank(folder, self.tags, self.min_count)
 
 

@@ -28,6 +28,7 @@ class PTB(Stored):
     """Words between two cuts of back-propagation."""
 
     name: ClassVar[str] = "ptb"
+    data_sets: ClassVar[tuple[str, ...]] = ("ptb",)
     summary: ClassVar[str] = "guess the next word of newspaper text, 10,000 words"
     kind: ClassVar[Kind] = "language"
     metric: ClassVar[Metric] = "perplexity"
@@ -39,15 +40,15 @@ class PTB(Stored):
         checks.integer("span", self.span, minimum=1)
 
     def parts(self) -> Parts:
-        return _text(source("ptb"))[0]
+        return _text(source(self.data_sets[0]))[0]
 
     def signature(self) -> Signature:
-        words = _text(source("ptb"))[1]
+        words = _text(source(self.data_sets[0]))[1]
         return Signature(kind=self.kind, input_size=1, output_size=len(words), vocabularies=(words,), classes=words)
 
     def split(self, split: Split, seed: int) -> Data:
         checks.one_of("split", split, SPLITS)
-        text = dense(self._examples(split, seed).inputs)
+        text = dense(self._examples(split, checks.integer("seed", seed, minimum=0)).inputs)
         steps = len(text) - 1 if len(text) else 0
         shape = (1, steps) if steps else (0, 0)
         return Data(text[:steps].reshape(*shape, 1), text[1:].reshape(shape), span=self.span)

@@ -63,6 +63,7 @@ class Yelp(ReviewTask):
     """Reviews to read of each part; the papers have 500,000 of each."""
 
     name: ClassVar[str] = "yelp"
+    data_sets: ClassVar[tuple[str, ...]] = ("yelp",)
     summary: ClassVar[str] = "give the stars of a review from its words"
     classes: ClassVar[tuple[str, ...]] = tuple("12345")
 
@@ -71,7 +72,7 @@ class Yelp(ReviewTask):
         checks.integer("limit", self.limit, minimum=2)
 
     def _read(self) -> tuple[Parts, tuple[str, ...]]:
-        return _parsed("yelp", source("yelp"), self.vocabulary_size, self.length, self.limit)
+        return _parsed("yelp", source(self.data_sets[0]), self.vocabulary_size, self.length, self.limit)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,11 +80,12 @@ class IMDB(ReviewTask):
     """The words of a film's review; y is whether it is good."""
 
     name: ClassVar[str] = "imdb"
+    data_sets: ClassVar[tuple[str, ...]] = ("imdb",)
     summary: ClassVar[str] = "tell a good film review from a bad one by its words"
     classes: ClassVar[tuple[str, ...]] = ("bad", "good")
 
     def _read(self) -> tuple[Parts, tuple[str, ...]]:
-        return _parsed("imdb", source("imdb"), self.vocabulary_size, self.length, None)
+        return _parsed("imdb", source(self.data_sets[0]), self.vocabulary_size, self.length, None)
 
 
 @lru_cache(maxsize=1)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
 
 import numpy as np
 
 from autapse import checks
+from autapse.data.catalogue import ARCHIVE
 from autapse.data.formats.table import read_series
 from autapse.data.formats.timeseries import Series, share_labels
 from autapse.data.places import source
+from autapse.data.tree import damaged
 from autapse.tasks.base import Data, Kind, Metric, Signature, dense, majority_error
 from autapse.tasks.stored import Examples, Parts, Stored, held_out, standardisation
 
@@ -74,9 +77,7 @@ class Archive(SeriesTask):
     summary: ClassVar[str] = "classify the series of a set of the UEA and UCR archive, such as JapaneseVowels"
 
     def both(self) -> tuple[Series, Series]:
-        place = source(f"uea-ucr/{self.dataset}")
-        train, test = (_find(place, f"{self.dataset}_{part}") for part in ("TRAIN", "TEST"))
-        return _pair(train, test)
+        return _upstream(source(f"{ARCHIVE}/{self.dataset}"), self.dataset)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +100,7 @@ class OwnSeries(SeriesTask):
 
     def both(self) -> tuple[Series, Series]:
         train, test = Path(self.path), self._test_path()
-        return _pair(train, test) if test is not None else _divided(train, self.test_share)
+        return _files(train, test) if test is not None else _divided(train, self.test_share)
 
     def _test_path(self) -> Path | None:
         if self.test is not None:
@@ -114,22 +115,37 @@ def _targets(series: Series) -> np.ndarray:
     return series.targets.reshape(len(series.targets), -1) if series.targets.dtype.kind == "f" else series.targets
 
 
-def _find(place: Path, stem: str) -> Path:
-    """The file of a part, in a folder or in a zip."""
-    folder: Any = zipfile.Path(place) if place.suffix == ".zip" else place
-    found = [path for suffix in SUFFIXES if (path := folder / f"{stem}{suffix}").exists()]
+@lru_cache(maxsize=4)
+def _upstream(place: Path, name: str) -> tuple[Series, Series]:
+    """The two files of a set, in a folder or in a zip."""
+    try:
+        return _pair(*(_find(place, f"{name}_{part}") for part in ("TRAIN", "TEST")))
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        damaged(place, name, str(error))
+
+
+def _find(place: Path, stem: str) -> Any:
+    """The file of a part, wherever in the folder or the zip it lies."""
+    if place.is_dir():
+        known: dict[str, Any] = {path.name: path for path in place.iterdir()}
+    else:
+        with zipfile.ZipFile(place) as archive:
+            known = {PurePosixPath(n).name: zipfile.Path(place, n) for n in archive.namelist()}
+    found = [known[f"{stem}{suffix}"] for suffix in SUFFIXES if f"{stem}{suffix}" in known]
     if not found:
         raise checks.InputError(f"{place / stem}{SUFFIXES[0]} is missing.")
     return found[0]
 
 
-@lru_cache(maxsize=4)
 def _pair(train: Path, test: Path) -> tuple[Series, Series]:
     both = share_labels(read_series(train), read_series(test), f"{train} and {test}")
-    channels = [series.inputs.values.shape[1] for series in both]
-    if channels[0] != channels[1]:
-        checks.fail(str(test), f"have {channels[0]} channels, as {train} has", channels[1], kind=checks.ShapeError)
+    widths = [_targets(series).shape[1:] for series in both]
+    if widths[0] != widths[1]:
+        checks.fail(str(test), f"have targets of shape {widths[0]}, as {train} has", widths[1], kind=checks.ShapeError)
     return both
+
+
+_files = lru_cache(maxsize=4)(_pair)
 
 
 @lru_cache(maxsize=4)

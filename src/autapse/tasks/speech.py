@@ -28,6 +28,7 @@ class Speech(Stored):
     """All 30 words; or ten commands, other words and silence."""
 
     name: ClassVar[str] = "speech"
+    data_sets: ClassVar[tuple[str, ...]] = ("speech-commands",)
     summary: ClassVar[str] = "recognise a spoken command from a second of sound"
     kind: ClassVar[Kind] = "classification"
     metric: ClassVar[Metric] = "error rate"
@@ -35,13 +36,14 @@ class Speech(Stored):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checks.one_of("classes", str(self.classes), ("12", "30"))
+        if checks.integer("classes", self.classes) not in (12, 30):
+            checks.fail("classes", "be 12 or 30", self.classes)
 
     def parts(self) -> Parts:
-        return _clips(source("speech-commands"), self.classes)[0]
+        return _clips(source(self.data_sets[0]), self.classes)[0]
 
     def signature(self) -> Signature:
-        parts, names = _clips(source("speech-commands"), self.classes)
+        parts, names = _clips(source(self.data_sets[0]), self.classes)
         assert isinstance(parts.train.inputs, np.ndarray)
         mean, scale = standardisation(parts.train.inputs)
         return Signature(kind=self.kind, input_size=32, output_size=len(names), classes=names, mean=mean, scale=scale)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -48,6 +49,9 @@ class Stored(Task):
     validation: float = 0.1
     """Share of the training data that is held out to choose by, whole subjects or speakers where they are known (the
     data set's own validation part where it has one); 0 trains on everything and keeps the last weights."""
+
+    data_sets: ClassVar[tuple[str, ...]] = ()
+    """What it needs, as `autapse data list` names it; any one will do. Empty where an option says what to read."""
 
     def __post_init__(self) -> None:
         checks.number("validation", self.validation, low=0.0, high=0.9)
@@ -99,9 +103,9 @@ def held_out(examples: Examples, share: float, seed: int) -> np.ndarray:  # [N] 
     if isinstance(examples.targets, np.ndarray) and examples.targets.dtype.kind == "i" and examples.targets.ndim == 1:
         for label in np.unique(examples.targets):
             members = rng.permutation(np.flatnonzero(examples.targets == label))
-            held[members[: round(share * len(members))]] = True
+            held[members[: min(round(share * len(members)), len(members) - 1)]] = True  # one is left to train on
     if not held.any():  # numbers to predict, or classes too small to share
-        held[rng.permutation(size)[: max(1, round(share * size))]] = True
+        held[rng.permutation(size)[: min(max(1, round(share * size)), size - 1)]] = True
     return held
 
 

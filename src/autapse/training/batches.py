@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -61,7 +61,7 @@ class Tensors:
         return len(self.inputs if self.starts is None else self.starts)
 
     def take(self, index: list[int], seed: tuple[int, ...] = (0,)) -> Batch:
-        """Some of the sequences; `seed` makes the random numbers of a transform."""
+        """Some of the sequences; `seed` and a sequence's number make the random numbers of its transform."""
         chosen = torch.tensor(index, dtype=torch.int64)
         if self.lengths is None:
             batch = Batch(self.inputs[chosen], self.targets[chosen])
@@ -71,8 +71,10 @@ class Tensors:
             batch = self._padded(self.starts[chosen], self.lengths[chosen], chosen)
         if self.transform is None:
             return batch
-        inputs = self.transform(batch.inputs.cpu().numpy(), np.random.default_rng(seed))
-        return batch._replace(inputs=torch.from_numpy(inputs).to(self.inputs.device))
+        # Each on its own, so that processes which share a batch show what one alone would show.
+        stored = batch.inputs.cpu().numpy()
+        made = [self.transform(stored[k : k + 1], np.random.default_rng((*seed, n))) for k, n in enumerate(index)]
+        return batch._replace(inputs=torch.from_numpy(np.concatenate(made)).to(self.inputs.device))
 
     def _trimmed(self, chosen: Tensor, lengths: Tensor) -> Batch:
         longest = max(int(lengths.max()), 1)
@@ -179,10 +181,18 @@ def epoch_order(size: int, seed: int, epoch: int, batch_size: int = 1, lengths: 
 def in_order(data: Tensors, batch_size: int) -> Iterator[Batch]:
     """All of the data once, for scoring."""
     if data.span is not None:
-        text = Text(data, ROWS)
+        text = Text(_filled(data, ROWS), ROWS)
         yield from (text.batch(step, text.sequences(step)) for step in range(text.per_epoch))
         return
     # by length, so that little is padded
     order = list(range(len(data))) if data.lengths is None else torch.argsort(data.lengths, stable=True).tolist()
     for first in range(0, len(data), batch_size):
-        yield data.take(order[first : first + batch_size], (first, 13))
+        yield data.take(order[first : first + batch_size], (13,))
+
+
+def _filled(text: Tensors, rows: int) -> Tensors:
+    """A text with steps behind it that do not count, so that it fills its rows and no word is left out."""
+    steps = text.inputs.shape[1]
+    missing = -steps % min(rows, steps)
+    inputs = torch.nn.functional.pad(text.inputs, (0, 0, 0, missing))
+    return replace(text, inputs=inputs, targets=torch.nn.functional.pad(text.targets, (0, missing), value=IGNORE))

@@ -192,7 +192,9 @@ def read_tensors(path: Path, checksum: str | None = None) -> tuple[dict[str, Ten
 
 def read_signature(content: dict[str, Any]) -> Signature:
     """A signature from JSON, which has lists for tuples."""
-    tuples: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in content.items()}
+    tuples: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in content.items()
+    }
     tuples["vocabularies"] = tuple(tuple(vocabulary) for vocabulary in content["vocabularies"])
     return Signature(**tuples)
 

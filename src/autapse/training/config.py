@@ -43,8 +43,10 @@ class StackConfig:
         if self.num_layers is not None:
             checks.integer("num_layers", self.num_layers, minimum=1)
         if self.embedding_size is not None:
-            object.__setattr__(self, "embedding_size", tuple(self.embedding_size))
-            for size in self.embedding_size or ():
+            given: Any = self.embedding_size
+            given = (given,) if isinstance(given, int) else tuple(given)
+            object.__setattr__(self, "embedding_size", given)
+            for size in given:
                 checks.integer("embedding_size", size, minimum=1)
         for name in ("dropout", "input_dropout", "output_dropout"):
             checks.number(name, getattr(self, name), low=0.0, high=1.0)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-from torch import distributed, nn
+from torch import Tensor, distributed, nn
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,21 @@ class World:
         box = torch.tensor([value], dtype=torch.float64)
         distributed.all_reduce(box)
         return float(box[0])
+
+    def gathered(self, own: Tensor) -> Tensor:  # [layers, rows of this process, H] -> [layers, rows of all, H]
+        """The states of all processes' rows, in the order that `share` dealt out; all must call this together."""
+        if self.size == 1:
+            return own
+        parts: list[Any] = [None] * self.size
+        distributed.all_gather_object(parts, own.cpu())
+        whole = own.new_empty(own.shape[0], sum(part.shape[1] for part in parts), *own.shape[2:])
+        for rank, part in enumerate(parts):
+            whole[:, rank :: self.size] = part.to(own.device)
+        return whole
+
+    def own(self, whole: Tensor) -> Tensor:  # [layers, rows of all, H] -> [layers, rows of this process, H]
+        """What `gathered` has of this process."""
+        return whole[:, self.rank :: self.size]
 
     def wrap(self, model: nn.Module) -> nn.Module:
         """The model with gradients averaged over the processes."""

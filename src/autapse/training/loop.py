@@ -7,7 +7,7 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,9 @@ class Trainer:
         data = data or load_splits(config)
         self.train_data, self.validation_data = data["train"], data["validation"]
         self.feed = make_feed(self.train_data, self.settings.batch_size, self.settings.seed, self.settings.bucket)
+        if not len(self.validation_data) and (self.settings.early_stop or self.settings.schedule == "plateau"):
+            rule = "be above 0 with early_stop or the plateau schedule, which go by validation"
+            checks.fail("validation", rule, getattr(config.task, "validation", 0))
         together = len(self.feed.sequences(0))
         if together < self.world.size:
             checks.fail("batch_size", f"be at least the number of processes, {self.world.size}", together)
@@ -100,7 +103,7 @@ class Trainer:
         carried = {
             name: value.to(trainer.settings.device) for name, value in checkpoint.part(tensors, "carried.").items()
         }
-        trainer.carried = checkpoint.unflatten(carried)
+        trainer.carried = mapped(trainer.world.own, checkpoint.unflatten(carried))
         trainer.best = {k: v.to(trainer.settings.device) for k, v in checkpoint.part(tensors, "best.").items()}
         trainer.folder, trainer.progress = folder, progress
         trainer.saved_step = progress.step
@@ -146,7 +149,7 @@ class Trainer:
                     self._validate()
                     self._decide(bool(late))
                 stop = self.world.agree(bool(interrupted))
-                due = time.perf_counter() - saved_at >= settings.checkpoint_seconds
+                due = self.world.agree(time.perf_counter() - saved_at >= settings.checkpoint_seconds)
                 if progress.finished or stop or due:
                     self._save()
                     saved_at = time.perf_counter()
@@ -174,7 +177,7 @@ class Trainer:
             keys = {} if self.model.solutions is None else {"keys": sequences}
             return model(batch.inputs, batch.lengths, **keys)
         output, state = model(batch.inputs, batch.lengths, state=None if batch.fresh else self.carried)
-        self.carried = detached(state)
+        self.carried = mapped(Tensor.detach, state)  # gradients end where a piece of text begins
         return output
 
     def _note_solves(self) -> None:
@@ -202,6 +205,7 @@ class Trainer:
             self._write(event="diverged", step=progress.step, sequences=indices)
             last_good = checkpoint.path_of(self.folder, self.saved_step)
             raise Diverged(progress.step, progress.rescues_in_a_row, indices, last_good)
+        self.carried = None  # a state that is not finite would spoil all pieces that follow
         if settings.rescue == "random" and settings.clip_norm is not None:
             random_step(self.parameters, rate, settings.clip_norm, _seed(settings.seed, progress.step, 0))
 
@@ -282,13 +286,14 @@ class Trainer:
             self.show.update(progress.step, loss)
 
     def _save(self) -> None:
+        carried = mapped(self.world.gathered, self.carried)  # each process has the states of its own rows
         if not self.log:
             return
         # A checkpoint must be a good place to go on from, so none is taken amid gradients that are not finite.
         good = self.progress.rescues_in_a_row == 0 and all(bool(p.isfinite().all()) for p in self.parameters)
         if good or self.progress.finished:
             self.progress.metrics_bytes = self.log.flush()
-            state = (self.progress, self.model, self.best, self.optimizer, self.carried)
+            state = (self.progress, self.model, self.best, self.optimizer, carried)
             checkpoint.save(self.folder, self.config, self.signature, *state)
             self.saved_step = self.progress.step
 
@@ -334,9 +339,11 @@ def checked_device(name: str) -> torch.device:
     return device
 
 
-def detached(state: Any) -> Any:
-    """A state without its history: gradients end where a piece of text begins."""
-    return state.detach() if isinstance(state, Tensor) else tuple(detached(part) for part in state)
+def mapped(change: Callable[[Tensor], Tensor], state: Any) -> Any:
+    """A state, which is a tensor, nothing or a tuple of states, with all its tensors changed."""
+    if state is None or isinstance(state, Tensor):
+        return None if state is None else change(state)
+    return tuple(mapped(change, part) for part in state)
 
 
 def _seed(*parts: int) -> int:

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+from autapse import checks
 from autapse.data.tree import damaged, read_bytes
 from autapse.data.vocabulary import text_lines
 
@@ -97,18 +98,42 @@ def read_conllu(path: Path) -> list[Sentence]:
 
 def read_tagged_lines(path: Path) -> list[TaggedSentence]:
     """The sentences of a file with a word and its tag per line, a tab or spaces between, a blank line after each."""
-    sentences: list[list[tuple[str, str]]] = [[]]
+    found = []
+    for sentence in _line_sentences(path):
+        for number, line, fields in sentence:
+            if len(fields) != 2 or not all(fields):
+                damaged(path, f"line {number}", f"{line!r} is not one word and one tag with a tab or spaces between")
+        found.append(TaggedSentence(*zip(*(fields for _, _, fields in sentence), strict=True)))
+    return found
+
+
+def read_words(path: Path) -> list[TaggedSentence]:
+    """The sentences of a .txt as `read_tagged_lines` has it, or with the words alone, one per line; then no tags."""
+    sentences = _line_sentences(path)
+    entries = [entry for sentence in sentences for entry in sentence]
+    fields_each = len(entries[0][2])
+    for number, line, fields in entries:
+        if len(fields) != fields_each or fields_each > 2 or not all(fields):
+            raise checks.InputError(
+                f"{path}, line {number}: {line!r} is not one word, nor one word and its tag as on all lines. "
+                "Write one word per line and a blank line after each sentence."
+            )
+    if fields_each == 2:
+        return read_tagged_lines(path)
+    return [TaggedSentence(tuple(fields[0] for _, _, fields in sentence), ()) for sentence in sentences]
+
+
+def _line_sentences(path: Path) -> list[list[tuple[int, str, list[str]]]]:
+    """For each sentence its lines: number, text, and fields."""
+    sentences: list[list[tuple[int, str, list[str]]]] = [[]]
     content = read_bytes(path)
     # Such files are often written by hand, so the last line break may be missing, and blank lines may be too many.
     for number, line in enumerate(text_lines(content.removesuffix(b"\n") + b"\n", path), 1):
-        fields = line.split("\t") if "\t" in line else line.split()
-        if not line.strip():
-            sentences.append([])
-        elif len(fields) != 2 or not all(fields):
-            damaged(path, f"line {number}", f"{line!r} is not one word and one tag with a tab or spaces between")
+        if line.strip():
+            sentences[-1].append((number, line, line.split("\t") if "\t" in line else line.split()))
         else:
-            sentences[-1].append((fields[0], fields[1]))
-    found = [TaggedSentence(*zip(*pairs, strict=True)) for pairs in sentences if pairs]
+            sentences.append([])
+    found = [sentence for sentence in sentences if sentence]
     if not found:
         damaged(path, "line 1", "it has no sentence")
     return found

@@ -6,6 +6,9 @@ Targets are classes if all are integers or any is text, and otherwise numbers to
 
 .npz: `inputs` [N, T, channels] or [N, T]; `targets` [N] integers or text for classes, [N] or [N, K] floats for numbers
 to predict; and, if the sequences differ in length, `lengths` [N], what lies beyond being ignored.
+
+To predict from, `read_sequences` takes such files without targets too, and two kinds more. .npy: [N, T, channels], or
+[T, channels] for one sequence. .csv without a header: one sequence, one channel per column.
 """
 
 from __future__ import annotations
@@ -13,20 +16,29 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
 from autapse import checks
 from autapse.data.formats.timeseries import LARGEST, Series, number_or_none, ordered_labels, read_ts, suffix
 from autapse.data.ragged import Ragged
-from autapse.data.tree import BROKEN, read_bytes
+from autapse.data.tree import BROKEN, DECOMPRESSORS, read_bytes
 
 ORDER = ("time", "step")
 INTEGER = re.compile(r"[+-]?\d+")
+
+
+@dataclass(frozen=True, eq=False)
+class Sequences:
+    """What to predict from."""
+
+    inputs: Ragged  # of [steps, channels] float32
+    names: tuple[str, ...] = ()  # of the sequences, where the file has any
+    targets: list[Any] | np.ndarray | None = None  # of each: a class by name, one for every step, or numbers
 
 
 def read_series(path: Path) -> Series:
@@ -38,10 +50,47 @@ def read_series(path: Path) -> Series:
     return reader(path)
 
 
+def read_sequences(path: Path) -> Sequences:
+    """Sequences from a file of any accepted kind, whether it has targets or not."""
+    plain = {".npy": _npy_sequences, ".npz": _npz_sequences, ".csv": _csv_sequences}
+    kind = suffix(path)
+    if kind not in (*READERS, *plain) or (kind in (".npy", ".npz") and path.suffix in DECOMPRESSORS):
+        accepted = "end in .ts, .tsv or .csv, each also with .gz, .bz2 or .xz behind it, or in .npy or .npz"
+        checks.fail("The file's name", accepted, str(path))
+    return plain[kind](path) if kind in plain else _labelled(read_series(path))
+
+
+def _labelled(series: Series, names: tuple[str, ...] = ()) -> Sequences:
+    targets = [series.labels[place] for place in series.targets] if series.labels else series.targets
+    return Sequences(series.inputs, names, targets)
+
+
 def read_csv(path: Path) -> Series:
     """One row per step; the module's docstring says which columns."""
-    table = _load(path)
-    order = _order(table)
+    table = _load(path, ("sequence", "target"))
+    inputs, members = _gathered(table)
+    return Series(inputs, *_meaning(table, _targets(table, members)))
+
+
+def _csv_sequences(path: Path) -> Sequences:
+    rows = _rows(path)
+    if not rows:
+        raise checks.InputError(f"{path} is empty.")
+    first = rows[0][1]
+    if "sequence" not in first and any(number_or_none(cell) is not None for cell in first):  # no header
+        table = _table(path, [(0, [f"column {n}" for n in range(1, len(first) + 1)]), *rows])
+        values = np.stack([table.numbers(name) for name in table.header], axis=1).astype(np.float32)
+        return Sequences(Ragged.of([values]))
+    table = _load(path, ("sequence",))
+    inputs, members = _gathered(table)
+    if "target" not in table.header:
+        return Sequences(inputs, tuple(members))
+    return _labelled(Series(inputs, *_meaning(table, _targets(table, members))), tuple(members))
+
+
+def _gathered(table: _Table) -> tuple[Ragged, dict[str, list[int]]]:
+    """The sequences of a table, and the rows of each by its name."""
+    path, order = table.path, _order(table)
     channels = [name for name in table.header if name not in {"sequence", "target", order}]
     if not channels:
         raise checks.InputError(f"{path} has no channels: its only columns are {', '.join(table.header)}.")
@@ -50,9 +99,7 @@ def read_csv(path: Path) -> Series:
     for row, name in enumerate(table.column("sequence")):
         members.setdefault(name, []).append(row)
     steps = None if order is None else table.numbers(order)
-    sequences = [values[_in_order(table, rows, steps)] for rows in members.values()]
-    targets, labels = _meaning(table, _targets(table, members))
-    return Series(Ragged.of(sequences), targets, labels)
+    return Ragged.of([values[_in_order(table, rows, steps)] for rows in members.values()]), members
 
 
 @dataclass(frozen=True)
@@ -83,28 +130,38 @@ class _Table:
         raise checks.InputError(f"{self.path}, line {self.lines[row]}, column {column!r}: {reason}.")
 
 
-def _load(path: Path) -> _Table:
+def _load(path: Path, needed: Sequence[str]) -> _Table:
+    """A table whose header has the columns that are needed."""
+    rows = _rows(path)
+    if len(rows) < 2:
+        raise checks.InputError(f"{path} has no rows below a header.")
+    _check_header(path, rows[0][1], needed)
+    return _table(path, rows)
+
+
+def _rows(path: Path) -> list[tuple[int, list[str]]]:
+    """The rows that have cells, with their lines."""
     try:
         text = read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise checks.InputError(f"{path}, byte {error.start}: it is not UTF-8 text.") from None
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
-        rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if row]
+        return [(reader.line_num, [cell.strip() for cell in row]) for row in reader if row]
     except csv.Error as error:
         raise checks.InputError(f"{path}, line {reader.line_num}: {error}.") from None
-    if len(rows) < 2:
-        raise checks.InputError(f"{path} has no rows below a header.")
-    header = rows[0][1]
-    _check_header(path, header)
+
+
+def _table(path: Path, rows: list[tuple[int, list[str]]]) -> _Table:
+    header, first = rows[0][1], "header" if rows[0][0] else "first line"
     for line, row in rows[1:]:
         if len(row) != len(header):
-            raise checks.InputError(f"{path}, line {line}: it has {len(row)} cells and the header {len(header)}.")
+            raise checks.InputError(f"{path}, line {line}: it has {len(row)} cells and the {first} {len(header)}.")
     return _Table(path, header, [row for _, row in rows[1:]], [line for line, _ in rows[1:]])
 
 
-def _check_header(path: Path, header: list[str]) -> None:
-    for needed in ("sequence", "target"):
+def _check_header(path: Path, header: list[str], columns: Sequence[str]) -> None:
+    for needed in columns:
         if needed not in header:
             remedy = checks.closest(needed, header)
             there = ", ".join(header)
@@ -165,7 +222,32 @@ def _classes(texts: list[str]) -> tuple[np.ndarray, tuple[str, ...]]:
 
 def read_npz(path: Path) -> Series:
     """Arrays; the module's docstring says which."""
-    arrays = _arrays(path)
+    arrays = _arrays(path, ("inputs", "targets"))
+    inputs = _numpy_inputs(path, arrays)
+    return Series(inputs, *_numpy_targets(path, arrays["targets"], len(inputs)))
+
+
+def _npz_sequences(path: Path) -> Sequences:
+    arrays = _arrays(path, ("inputs",))
+    inputs = _numpy_inputs(path, arrays)
+    if "targets" not in arrays:
+        return Sequences(inputs)
+    return _labelled(Series(inputs, *_numpy_targets(path, arrays["targets"], len(inputs))))
+
+
+def _npy_sequences(path: Path) -> Sequences:
+    try:
+        array = np.load(io.BytesIO(read_bytes(path)), allow_pickle=False)
+    except (*BROKEN, ValueError, TypeError) as error:
+        raise checks.InputError(f"{path} is not a whole .npy file of a plain array ({error}).") from None
+    if not isinstance(array, np.ndarray):
+        raise checks.InputError(f"{path} has several arrays. Name it .npz.")
+    if array.ndim not in (2, 3):
+        _fail(path, "the array", "be numbers of shape [N, T, channels] or [T, channels]", array)
+    return Sequences(_numpy_inputs(path, {"inputs": array if array.ndim == 3 else array[None]}))
+
+
+def _numpy_inputs(path: Path, arrays: dict[str, np.ndarray]) -> Ragged:
     inputs = arrays["inputs"]
     if inputs.ndim not in (2, 3) or 0 in inputs.shape or inputs.dtype.kind not in "fiub":
         _fail(path, "inputs", "be numbers of shape [N, T, channels] or [N, T]", inputs)
@@ -176,11 +258,10 @@ def read_npz(path: Path) -> Series:
     if wrong.any():
         n, t = np.argwhere(wrong)[0]
         raise checks.InputError(f"{path}, inputs[{n}, {t}]: {inputs[n, t].tolist()} has a value that is not finite.")
-    targets, labels = _numpy_targets(path, arrays["targets"], len(inputs))
-    return Series(Ragged(inputs[there].astype(np.float32), lengths), targets, labels)
+    return Ragged(inputs[there].astype(np.float32), lengths)
 
 
-def _arrays(path: Path) -> dict[str, np.ndarray]:
+def _arrays(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
     content = read_bytes(path)
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:
@@ -188,7 +269,7 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
     except (*BROKEN, ValueError, TypeError, RuntimeError) as error:
         raise checks.InputError(f"{path} is not a whole .npz file of plain arrays ({error}).") from None
     there = ", ".join(arrays)
-    for needed in ("inputs", "targets"):
+    for needed in names:
         if needed not in arrays:
             remedy = checks.closest(needed, arrays)
             raise checks.InputError(f"{path} has no array {needed!r}; its arrays are {there}. {remedy}".rstrip())

@@ -1,0 +1,59 @@
+"""What a run on words reads from a file: sentences to tag, or reviews to rate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from autapse import checks
+from autapse.data.formats.conllu import TaggedSentence, read_conllu, read_words
+from autapse.data.formats.reviews import tokenise
+from autapse.data.formats.table import Sequences
+from autapse.data.formats.timeseries import suffix
+from autapse.data.ragged import Ragged
+from autapse.data.tree import read_bytes
+from autapse.data.vocabulary import Vocabulary, text_lines
+from autapse.tasks import POS, Signature, Task
+from autapse.tasks.pos import UNKNOWN, encode
+from autapse.tasks.reviews import ReviewTask
+
+Sentences = list[tuple[str, ...]]
+
+
+def read_text(path: Path, task: Task, signature: Signature) -> tuple[Sequences, Sentences | None]:
+    """A text as the network reads it; with the words where it is to tag them."""
+    vocabularies = [Vocabulary(words, UNKNOWN if UNKNOWN in words else None) for words in signature.vocabularies]
+    if isinstance(task, POS):
+        return _tagged(read_sentences(path, task), vocabularies)
+    if isinstance(task, ReviewTask):
+        checks.one_of(f"The ending of {path.name}", suffix(path), (".txt",))
+        return _reviews(path, task, vocabularies[0]), None
+    remedy = "sample" if signature.kind == "language" else "eval"
+    raise checks.InputError(f"`autapse predict` reads no file for {task.name} runs. Try `autapse {remedy}`.")
+
+
+def read_sentences(path: Path, task: POS) -> list[TaggedSentence]:
+    """Sentences from .conllu or .txt, with the tags that the task names; without any where the file has none."""
+    checks.one_of(f"The ending of {path.name}", suffix(path), (".conllu", ".txt"))
+    if suffix(path) == ".txt":
+        return read_words(path)
+    sentences = [TaggedSentence(s.forms, s.upos if task.tags == "upos" else s.xpos) for s in read_conllu(path)]
+    if not sentences:
+        raise checks.InputError(f"{path} has no sentence.")
+    return sentences
+
+
+def _tagged(sentences: list[TaggedSentence], vocabularies: list[Vocabulary]) -> tuple[Sequences, Sentences]:
+    lengths = np.array([len(sentence.words) for sentence in sentences], dtype=np.int64)
+    inputs = encode([word for sentence in sentences for word in sentence.words], vocabularies)
+    tags = [list(sentence.tags) for sentence in sentences]
+    known = any(tag != "_" for row in tags for tag in row)  # CoNLL-U's sign for nothing
+    words = [sentence.words for sentence in sentences]
+    return Sequences(Ragged(inputs, lengths), targets=tags if known else None), words
+
+
+def _reviews(path: Path, task: ReviewTask, vocabulary: Vocabulary) -> Sequences:
+    lines = text_lines(read_bytes(path).removesuffix(b"\n") + b"\n", path)
+    ids = [vocabulary.ids(tokenise(line)[-task.length :] or [UNKNOWN]) for line in lines]
+    return Sequences(Ragged.of([review[:, None] for review in ids]))

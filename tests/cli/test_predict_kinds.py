@@ -1,0 +1,227 @@
+"""`autapse predict` on every kind of file."""
+
+import csv
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import autapse
+from autapse.cli.main import main
+from upstream import ts_arrays, ts_text
+from upstream_text import conllu_row, write_conllu, write_imdb
+
+TINY = "--hidden-size 6 --eval-every 10 --batch-size 4 --learning-rate 0.02".split()
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with files, and runs on them: `classes`, `numbers`, `pos`, `imdb`."""
+    folder = tmp_path_factory.mktemp("kinds")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("AUTAPSE_DATA", str(folder / "data"))
+        patch.setenv("AUTAPSE_CACHE", str(folder / "cache"))
+        patch.setenv("AUTAPSE_OFFLINE", "1")
+        for part in ("TRAIN", "TEST"):
+            (folder / f"own_{part}.ts").write_text(ts_text(*ts_arrays(part)))
+        long_form(folder / "rising.csv", [(f"s{n}", waves, 0.5 + n) for n, waves in enumerate(ts_arrays("TRAIN")[0])])
+        write_conllu(folder / "data")
+        (write_imdb(folder / "data") / "imdb.vocab").write_text("")  # by which the unpacked folder is known
+        assert main(["run", "own_TRAIN.ts", *TINY, "--steps", "20", "--out", "classes"]) == 0
+        assert main(["run", "rising.csv", *TINY, "--steps", "4", "--out", "numbers"]) == 0
+        words = ["--embedding-size", "6", *TINY]
+        assert main(["run", "pos", *words, "--steps", "40", "--out", "pos"]) == 0
+        assert main(["run", "imdb", *words, "--steps", "4", "--out", "imdb"]) == 0
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _there(place, monkeypatch):
+    monkeypatch.chdir(place)
+    monkeypatch.delenv("AUTAPSE_DATA", raising=False)  # a run knows all that it needs
+
+
+def long_form(path, sequences, target=True):
+    rows = [["sequence", "a", "b"] + ["target"] * target]
+    rows += [[name, *step, *([label] * target)] for name, steps, label in sequences for step in steps.tolist()]
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+
+
+def predict(capsys, *words):
+    assert main(("predict", *words)) == 0
+    captured = capsys.readouterr()
+    return captured.out.splitlines(), captured.err
+
+
+def mistake(capsys, *words):
+    assert main(("predict", *words)) == 2
+    text = capsys.readouterr().err
+    assert text.count("\n") == 1, text
+    return text
+
+
+def by_hand(run, series):
+    """What the model says of one series at a time."""
+    import torch
+
+    model = autapse.load(run)
+    return [model.predict(torch.tensor(one[None], dtype=torch.float32))[0].tolist() for one in series]
+
+
+CLASSES = ("slow", "fast", "idle")
+CONLLU = "data/ud-english-ewt/en_ewt-ud-test.conllu"
+
+
+def test_ts_files_give_names_and_a_score(capsys):
+    series, labels = ts_arrays("TEST")
+    lines, score = predict(capsys, "classes", "own_TEST.ts")
+    assert lines == [CLASSES[n] for n in by_hand("classes", series)]
+    wrong = sum(one != other for one, other in zip(lines, labels, strict=True))
+    assert score == f"error rate: {wrong / 12:.6g} ({wrong} of 12)\n"
+    test = json.loads(Path("classes/summary.json").read_text())["test"]
+    assert test == pytest.approx(wrong / 12)
+
+
+def test_numbers_in_place_of_names(capsys):
+    lines, _ = predict(capsys, "classes", "own_TEST.ts", "--numbers")
+    assert lines == [str(n) for n in by_hand("classes", ts_arrays("TEST")[0])]
+
+
+def test_every_kind_of_file_gives_the_same(capsys, place):
+    series, labels = ts_arrays("TEST")
+    expected, score = predict(capsys, "classes", "own_TEST.ts")
+    named = [(f"s{n}", one, label) for n, (one, label) in enumerate(zip(series, labels, strict=True))]
+    long_form(place / "long.csv", named)
+    long_form(place / "bare.csv", named, target=False)
+    padded, lengths = np.zeros((12, 20, 2)), np.array([len(one) for one in series])
+    for n, one in enumerate(series):
+        padded[n, : len(one)] = one
+        padded[n, len(one) :] = np.nan  # what lies beyond is ignored
+    np.savez(place / "some.npz", inputs=padded, lengths=lengths)
+    np.savez(place / "with.npz", inputs=padded, lengths=lengths, targets=np.array(labels))
+    (place / "some.ts.gz").write_bytes(gzip.compress((place / "own_TEST.ts").read_bytes()))
+    with_names = [f"s{n}\t{label}" for n, label in enumerate(expected)]
+    assert predict(capsys, "classes", "long.csv") == (with_names, score)
+    assert predict(capsys, "classes", "bare.csv") == (with_names, "")
+    assert predict(capsys, "classes", "some.npz") == (expected, "")
+    assert predict(capsys, "classes", "with.npz") == (expected, score)
+    assert predict(capsys, "classes", "some.ts.gz") == (expected, score)
+    np.save(place / "one.npy", series[5])
+    np.savetxt(place / "one.csv", series[5], delimiter=",")
+    assert predict(capsys, "classes", "one.npy") == predict(capsys, "classes", "one.csv") == (expected[5:6], "")
+
+
+def test_written_predictions(capsys, place):
+    series, labels = ts_arrays("TEST")
+    long_form(place / "named.csv", [("x, y", series[0], labels[0]), ("z", series[1], labels[1])])
+    numbers = by_hand("classes", series[:2])
+    names = [CLASSES[n] for n in numbers]
+    for ending in ("npy", "csv", "json"):
+        lines, _ = predict(capsys, "classes", "named.csv", "--out", f"out.{ending}")
+        assert lines == [f"2 predictions: out.{ending}"]
+    assert np.load("out.npy").tolist() == numbers
+    assert list(csv.reader(Path("out.csv").read_text().splitlines())) == [["x, y", names[0]], ["z", names[1]]]
+    assert json.loads(Path("out.json").read_text()) == {"x, y": names[0], "z": names[1]}
+
+
+def test_numbers_to_predict(capsys, place):
+    series, _ = ts_arrays("TRAIN")
+    lines, score = predict(capsys, "numbers", "rising.csv")
+    found = [json.loads(line.split("\t")[1]) for line in lines]
+    assert np.allclose(found, by_hand("numbers", series), rtol=1e-5)
+    squared = np.square(np.array(found)[:, 0] - (0.5 + np.arange(12))).mean()
+    assert score.startswith("mean squared error: ")
+    assert float(score.split()[-1]) == pytest.approx(squared, rel=1e-4)
+    # Whole numbers are numbers too here, and text has no distance.
+    long_form(place / "whole.csv", [("p", series[0], 1), ("q", series[1], 2)])
+    assert predict(capsys, "numbers", "whole.csv")[1].startswith("mean squared error: ")
+    long_form(place / "text.csv", [("p", series[0], "yes"), ("q", series[1], "no")])
+    assert predict(capsys, "numbers", "text.csv")[1] == ""
+
+
+SENTENCES = [["the", "cat", "do", "n't", "sing", "."], ["a", "dog", "."]]
+TAGS = [["DET", "NOUN", "AUX", "PART", "VERB", "PUNCT"], ["DET", "NOUN", "PUNCT"]]
+
+
+def word_lines(*columns):
+    """Sentences as files have them: columns with tabs between, a blank line after each sentence."""
+    return "".join(
+        "".join("\t".join(row) + "\n" for row in zip(*sentence, strict=True)) + "\n"
+        for sentence in zip(*columns, strict=True)
+    )
+
+
+def test_words_get_their_tags(capsys, place):
+    (place / "words.txt").write_text(word_lines(SENTENCES).removesuffix("\n\n"))
+    (place / "tagged.txt").write_text(word_lines(SENTENCES, TAGS))
+    lines, score = predict(capsys, "pos", "words.txt")
+    assert [line.split("\t")[0] for line in lines] == [word for s in SENTENCES for word in [*s, ""]]
+    assert score == ""
+    found = [line.split("\t")[1] for line in lines if line]
+    assert set(found) <= {tag for row in TAGS for tag in row}
+    wrong = sum(one != other for one, other in zip(found, [t for row in TAGS for t in row], strict=True))
+    assert predict(capsys, "pos", "tagged.txt") == (lines, f"error rate: {wrong / 9:.6g} ({wrong} of 9)\n")
+    assert wrong < 3, "forty steps teach six words"
+    assert predict(capsys, "pos", "words.txt", "--out", "tags.txt")[0] == ["2 sentences: tags.txt"]
+    assert Path("tags.txt").read_text().splitlines() == lines
+    assert predict(capsys, "pos", "tags.txt")[1] == "error rate: 0 (0 of 9)\n"
+
+
+def test_conllu_with_and_without_tags(capsys, place):
+    lines, score = predict(capsys, "pos", CONLLU)
+    assert sum(not line for line in lines) == 4
+    assert "of 24)" in score
+    rows = [conllu_row(str(n), word, "_", "_") for n, word in enumerate(SENTENCES[0], 1)]
+    (place / "bare.conllu").write_text("\n".join([*rows, "", ""]))
+    lines, score = predict(capsys, "pos", "bare.conllu")
+    assert len(lines) == 7
+    assert score == ""
+
+
+def test_a_review_per_line(capsys, place):
+    (place / "reviews.txt").write_text("It was superb!\n\nAwful, the film isn't good.")
+    lines, _ = predict(capsys, "imdb", "reviews.txt")
+    assert len(lines) == 3
+    assert set(lines) <= {"bad", "good"}
+
+
+@pytest.mark.parametrize(
+    ("run", "name", "content", "expected"),
+    [
+        ("classes", "x.txt", "1,2\n", "must end in .ts, .tsv or .csv"),
+        ("classes", "x.csv", "", "x.csv is empty."),
+        ("classes", "x.csv", "1,2,3\n", "x.csv must have 2 channels per step, as the run's task has; got 3"),
+        ("classes", "x.csv", "sequence,a\ns,1\n", "x.csv must have 2 channels per step, as the run's task has; got 1"),
+        ("classes", "x.csv", "a,b\n1,2\n", "x.csv has no column 'sequence'; its columns are a, b."),
+        (
+            "classes",
+            "x.csv",
+            "sequence,1,2,3\ns,1,2,3\n",
+            "must have 2 channels per step, as the run's task has; got 3",
+        ),
+        ("classes", "x.csv", "1,2\n3,nan\n", "x.csv, line 2, column 'column 2': 'nan' is not a finite number."),
+        ("classes", "x.csv", "1,2\n3\n", "x.csv, line 2: it has 1 cells and the first line 2."),
+        ("classes", "x.npy", "", "is not a whole .npy file of a plain array"),
+        ("classes", "x.ts", "", "x.ts is damaged at line 1: it has no line '@data'"),
+        ("classes", "gone.ts", None, "gone.ts is missing."),
+        ("pos", "x.csv", "1,2\n", "The ending of x.csv must be one of .conllu, .txt; got '.csv'"),
+        ("pos", "x.txt", "", "it has no sentence"),
+        ("pos", "x.txt", "the cat sings\n", "x.txt, line 1: 'the cat sings' is not one word, nor one word and its tag"),
+        ("pos", "x.txt", "the\ncat sings\n", "x.txt, line 2: 'cat sings' is not one word"),
+        ("pos", "x.conllu", "\n", "a blank line ends a sentence without words"),
+        ("imdb", "x.csv", "1,2\n", "The ending of x.csv must be one of .txt; got '.csv'"),
+    ],
+)
+def test_mistakes(capsys, tmp_path, run, name, content, expected):
+    if content is not None:
+        (tmp_path / name).write_text(content)
+    assert expected in mistake(capsys, run, str(tmp_path / name))
+
+
+def test_out_must_suit_what_is_predicted(capsys):
+    assert "must be one of .npy, .csv, .json; got '.txt'" in mistake(capsys, "classes", "own_TEST.ts", "--out", "n.txt")
+    assert "must be one of .txt; got '.csv'" in mistake(capsys, "pos", CONLLU, "--out", "n.csv")
