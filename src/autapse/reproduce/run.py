@@ -149,7 +149,7 @@ def in_papers_unit(recipe: Recipe, summary: dict[str, Any]) -> tuple[str, Any]:
     if unit == "accuracy":
         return unit, round(100 * (1 - test), 4)
     if unit == "solved":
-        return unit, summary["solved_step"] is not None and test < 0.01
+        return unit, test < recipe.config().task.solved
     return unit, round(test, 6)
 
 
