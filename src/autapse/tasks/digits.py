@@ -9,13 +9,14 @@ import numpy as np
 
 from autapse import checks
 from autapse.tasks.base import SPLITS, Data, Generated, Kind, Metric, Split, majority_error
+from autapse.tasks.permuted import Permuted
 
 IMAGES = 1797
 PIXELS = 64
 
 
 @dataclass(frozen=True, kw_only=True)
-class Digits(Generated):
+class Digits(Permuted, Generated):
     """x_t is pixel t of the image, row by row or in one fixed random order, in [0, 1]; y is the digit.
 
     The seed deals the images to the three splits, each class in proportion.
@@ -24,10 +25,6 @@ class Digits(Generated):
     train_size: int = 1_197
     validation_size: int = 300
     test_size: int = 300
-    permuted: bool = False
-    """Show the pixels in a random order, the same for all images."""
-    permutation_seed: int = 92_916
-    """Chooses that order."""
 
     name: ClassVar[str] = "digits"
     summary: ClassVar[str] = "name a handwritten digit that is shown pixel by pixel"
@@ -39,10 +36,6 @@ class Digits(Generated):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checks.boolean("permuted", self.permuted)
-        checks.integer("permutation_seed", self.permutation_seed, minimum=0)
-        if not self.permuted and self.permutation_seed != type(self).permutation_seed:
-            checks.fail("permutation_seed", "go with permuted=True", self.permutation_seed)
         total = sum(map(self.size, SPLITS))
         if total > IMAGES:
             checks.fail("train_size + validation_size + test_size", f"be at most {IMAGES}, the images there are", total)
@@ -52,11 +45,7 @@ class Digits(Generated):
         images, digits = _load()
         start = sum(map(self.size, SPLITS[: SPLITS.index(split)]))
         chosen = _stratified_order(digits, seed)[start : start + self.size(split)]
-        return Data(images[chosen][:, self._pixel_order(), None], digits[chosen])
-
-    def _pixel_order(self) -> np.ndarray:
-        order = np.arange(PIXELS)
-        return np.random.default_rng(self.permutation_seed).permutation(order) if self.permuted else order
+        return Data(images[chosen][:, self.order(PIXELS), None], digits[chosen])
 
     def baseline(self, data: Data) -> float:
         return majority_error(data.targets)

@@ -16,6 +16,7 @@ from autapse.data.formats.cifar import read_cifar10
 from autapse.data.formats.idx import read_idx
 from autapse.data.places import require, source
 from autapse.tasks.base import Kind, Metric, Signature, Split, Transform, dense
+from autapse.tasks.permuted import Permuted
 from autapse.tasks.stored import Examples, Parts, Stored
 
 Noise = Literal["fresh", "fixed"]
@@ -25,25 +26,13 @@ CIFAR_MEAN, CIFAR_SCALE = (125.31, 122.95, 113.87), (62.99, 62.09, 66.70)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pixels(Stored):
+class Pixels(Permuted, Stored):
     """x_t is pixel t of an image, row by row or in one fixed random order; y is what it shows."""
-
-    permuted: bool = False
-    """Show the pixels in a random order, the same for all images."""
-    permutation_seed: int = 92_916
-    """Chooses that order."""
 
     kind: ClassVar[Kind] = "classification"
     metric: ClassVar[Metric] = "error rate"
     baseline_text: ClassVar[str] = "always the most frequent class"
     classes: ClassVar[tuple[str, ...]]
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        checks.boolean("permuted", self.permuted)
-        checks.integer("permutation_seed", self.permutation_seed, minimum=0)
-        if not self.permuted and self.permutation_seed != type(self).permutation_seed:
-            checks.fail("permutation_seed", "go with permuted=True", self.permutation_seed)
 
     @abstractmethod
     def images(self) -> Parts:
@@ -54,7 +43,7 @@ class Pixels(Stored):
         if not self.permuted:
             return images
         train, test = dense(images.train.inputs), dense(images.test.inputs)
-        order = np.random.default_rng(self.permutation_seed).permutation(train.shape[1])
+        order = self.order(train.shape[1])
         return Parts(Examples(train[:, order], images.train.targets), Examples(test[:, order], images.test.targets))
 
 
