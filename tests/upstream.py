@@ -94,6 +94,17 @@ def write_mnist(folder: Path, n: int = 40) -> Path:
     return write_files(folder / "mnist", files)
 
 
+def write_fashion_mnist(folder: Path, n: int = 20) -> Path:
+    """The same pictures in negative."""
+    images, labels = mnist_arrays("train", n)
+    files = {
+        f"{part}-{name}": gzip.compress(idx_bytes(array))
+        for part in ("train", "t10k")
+        for name, array in (("images-idx3-ubyte.gz", 255 - images), ("labels-idx1-ubyte.gz", labels))
+    }
+    return write_files(folder / "fashion-mnist", files)
+
+
 def cifar_arrays(batch: int, n: int = 10) -> tuple[np.ndarray, np.ndarray]:
     """Images [n, 32, 32, 3] and labels of one of six batches, the last one being the test batch."""
     random = np.random.default_rng(batch)

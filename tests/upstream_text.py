@@ -141,6 +141,7 @@ def write_yelp(data: Path, reviews: int = 20) -> Path:
 def write_imdb(data: Path, reviews: int = 6) -> Path:
     """imdb/aclImdb/{train,test}/{neg,pos}/<n>_<rating>.txt: `reviews` files in each of the four folders."""
     folder = data / "imdb" / "aclImdb"
+    put(folder / "imdb.vocab", "the\n")  # by which the unpacked folder is known
     draw = random.Random(6)
     for split in ("train", "test"):
         for kind, rating, quality in (("neg", 2, 0), ("pos", 9, 4)):

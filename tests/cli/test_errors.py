@@ -6,7 +6,7 @@ import resource
 import numpy as np
 import pytest
 
-from autapse.cli.main import main
+from command_line import mistake
 from small import autapse
 
 SMALL = (
@@ -20,17 +20,6 @@ def run(tmp_path_factory):
     place = tmp_path_factory.mktemp("cli")
     assert autapse("run", "adding", *SMALL, "--out", "done", cwd=place).returncode == 0
     return place / "done"
-
-
-def mistake(capsys, *words):
-    """Run the command line in this process; return what it said."""
-    code = main(words)
-    captured = capsys.readouterr()
-    assert code == 2
-    assert captured.err.count("\n") == 1, captured.err
-    assert captured.err.startswith("autapse: ")
-    assert "Traceback" not in captured.err
-    return captured.err
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 
 import autapse
 from autapse.cli.main import main
+from command_line import mistake
 from upstream import ts_arrays, ts_text
 from upstream_text import conllu_row, write_conllu, write_imdb
 
@@ -29,7 +30,7 @@ def place(tmp_path_factory):
             (folder / f"own_{part}.ts").write_text(ts_text(*ts_arrays(part)))
         long_form(folder / "rising.csv", [(f"s{n}", waves, 0.5 + n) for n, waves in enumerate(ts_arrays("TRAIN")[0])])
         write_conllu(folder / "data")
-        (write_imdb(folder / "data") / "imdb.vocab").write_text("")  # by which the unpacked folder is known
+        write_imdb(folder / "data")
         assert main(["run", "own_TRAIN.ts", *TINY, "--steps", "20", "--out", "classes"]) == 0
         assert main(["run", "rising.csv", *TINY, "--steps", "4", "--out", "numbers"]) == 0
         words = ["--embedding-size", "6", *TINY]
@@ -55,13 +56,6 @@ def predict(capsys, *words):
     assert main(("predict", *words)) == 0
     captured = capsys.readouterr()
     return captured.out.splitlines(), captured.err
-
-
-def mistake(capsys, *words):
-    assert main(("predict", *words)) == 2
-    text = capsys.readouterr().err
-    assert text.count("\n") == 1, text
-    return text
 
 
 def by_hand(run, series):
@@ -219,9 +213,11 @@ def test_a_review_per_line(capsys, place):
 def test_mistakes(capsys, tmp_path, run, name, content, expected):
     if content is not None:
         (tmp_path / name).write_text(content)
-    assert expected in mistake(capsys, run, str(tmp_path / name))
+    assert expected in mistake(capsys, "predict", run, str(tmp_path / name))
 
 
 def test_out_must_suit_what_is_predicted(capsys):
-    assert "must be one of .npy, .csv, .json; got '.txt'" in mistake(capsys, "classes", "own_TEST.ts", "--out", "n.txt")
-    assert "must be one of .txt; got '.csv'" in mistake(capsys, "pos", CONLLU, "--out", "n.csv")
+    assert "must be one of .npy, .csv, .json; got '.txt'" in mistake(
+        capsys, "predict", "classes", "own_TEST.ts", "--out", "n.txt"
+    )
+    assert "must be one of .txt; got '.csv'" in mistake(capsys, "predict", "pos", CONLLU, "--out", "n.csv")

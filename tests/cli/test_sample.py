@@ -4,6 +4,8 @@ import pytest
 
 from autapse.cli.main import main
 from autapse.cli.sample import text_of
+from command_line import mistake
+from small_data import data_in
 from upstream_text import write_ptb
 
 TINY = "--hidden-size 8 --embedding-size 4 --steps 4 --eval-every 2 --batch-size 4 --span 5".split()
@@ -13,10 +15,8 @@ TINY = "--hidden-size 8 --embedding-size 4 --steps 4 --eval-every 2 --batch-size
 def run(tmp_path_factory):
     """A language model on a few made-up words, and their set."""
     place = tmp_path_factory.mktemp("sample")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AUTAPSE_DATA", str(place))
-        patch.setenv("AUTAPSE_CACHE", str(place / "cache"))
-        write_ptb(place)
+    write_ptb(place)
+    with data_in(place):
         assert main(["run", "ptb", *TINY, "--out", str(place / "run")]) == 0
     return place / "run"
 
@@ -24,13 +24,6 @@ def run(tmp_path_factory):
 def sampled(capsys, run, *options):
     assert main(("sample", str(run), *options)) == 0
     return capsys.readouterr().out
-
-
-def mistake(capsys, *words):
-    assert main(words) == 2
-    text = capsys.readouterr().err
-    assert text.count("\n") == 1, text
-    return text
 
 
 def test_a_text_has_known_words_and_as_many_as_asked_for(capsys, run):

@@ -7,6 +7,7 @@ import pytest
 
 from autapse.cli.main import main
 from autapse.tasks.series import Archive
+from command_line import mistake, said
 from upstream import ts_arrays, ts_text, write_files, write_ts, write_zip
 
 TINY = "--hidden-size 4 --steps 4 --eval-every 2 --batch-size 4".split()
@@ -22,18 +23,6 @@ def data(tmp_path, monkeypatch):
     monkeypatch.setenv("AUTAPSE_OFFLINE", "1")
     monkeypatch.chdir(tmp_path)
     return folder
-
-
-def said(capsys, *words):
-    assert main(words) == 0
-    return capsys.readouterr().out
-
-
-def mistake(capsys, *words):
-    assert main(words) == 2
-    text = capsys.readouterr().err
-    assert text.count("\n") == 1, text
-    return text
 
 
 def zipped(data, name, prefix=""):

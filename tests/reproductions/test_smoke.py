@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-import upstream
-import upstream_text
 from autapse.reproduce import Recipe, all_recipes
 from autapse.reproduce.run import Plan, quiet, reproduce
+from small_data import data_in, write_all
 
 ROOT = Path(__file__).parents[2] / "reproductions"
 RECIPES = all_recipes(ROOT)
@@ -22,14 +21,8 @@ LONGEST = 40  # steps of a sequence that is made on the spot; the files have the
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("data")
-    for write in (upstream.write_mnist, upstream.write_cifar, upstream.write_hapt, upstream.write_dsa):
-        write(folder)
-    for name in ("ptb", "conllu", "babi", "speech_commands", "yelp", "imdb"):
-        getattr(upstream_text, f"write_{name}")(folder)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AUTAPSE_DATA", str(folder))
-        patch.setenv("AUTAPSE_CACHE", str(folder / "parsed"))
-        patch.setenv("AUTAPSE_OFFLINE", "1")
+    write_all(folder)
+    with data_in(folder):
         yield folder
 
 

@@ -1,7 +1,6 @@
 """Tasks on files, against what the files were made of: nothing lost, nothing twice, nobody on both sides."""
 
 import csv
-import gzip
 import math
 import random
 import zipfile
@@ -34,56 +33,32 @@ from autapse.tasks import (
 )
 from autapse.tasks.pos import encode, word_vocabularies
 from autapse.tasks.stored import Examples, held_out, standardisation
+from small_data import data_in, write_all
 from upstream import (
     DSA_SEGMENTS,
     HAR_SUBJECTS,
     cifar_arrays,
     dsa_segment,
     har_arrays,
-    idx_bytes,
     mnist_arrays,
     ts_arrays,
     ts_text,
-    write_cifar,
-    write_dsa,
     write_files,
-    write_hapt,
     write_har,
-    write_mnist,
-    write_ts,
 )
 from upstream_text import (
     SPEECH_WORDS,
-    write_babi,
-    write_conllu,
-    write_imdb,
-    write_ptb,
-    write_speech_commands,
-    write_yelp,
 )
 
 
 @pytest.fixture(scope="module", autouse=True)
 def data(tmp_path_factory):
-    """All data sets, small, where a user keeps them."""
+    """All data sets, the original HAR among them, and a file of one's own."""
     root = tmp_path_factory.mktemp("data")
-    writers = (write_mnist, write_cifar, write_har, write_hapt, write_dsa, write_speech_commands, write_yelp)
-    for write in (*writers, write_imdb, write_ptb, write_conllu, write_babi):
-        write(root)
-    write_ts(root, "JapaneseVowels")
-    images, labels = mnist_arrays("train", 20)
-    fashion = {
-        f"{part}-{name}": gzip.compress(idx_bytes(array))
-        for part in ("train", "t10k")
-        for name, array in (("images-idx3-ubyte.gz", 255 - images), ("labels-idx1-ubyte.gz", labels))
-    }
-    write_files(root / "fashion-mnist", fashion)
-    write_files(root / "imdb", {"aclImdb/imdb.vocab": b"the\n"})
+    write_all(root)
+    write_har(root)
     write_files(root / "own", {"own_TRAIN.ts": ts_text(*ts_arrays("TRAIN")).encode()})
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AUTAPSE_DATA", str(root))
-        patch.setenv("AUTAPSE_CACHE", str(tmp_path_factory.mktemp("cache")))
-        patch.setenv("AUTAPSE_OFFLINE", "1")
+    with data_in(root):
         yield root
 
 

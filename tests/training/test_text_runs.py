@@ -19,7 +19,8 @@ from autapse.tasks.objectives import objective
 from autapse.training import Interrupted, ModelConfig, RunConfig, Tensors, Trainer, TrainingConfig, evaluate, train
 from autapse.training.log import read_metrics
 from small import final_tensors
-from upstream import write_files, write_mnist
+from small_data import data_in
+from upstream import write_mnist
 from upstream_text import write_babi, write_conllu, write_imdb, write_ptb
 
 
@@ -29,10 +30,7 @@ def data(tmp_path_factory):
     for write in (write_ptb, write_conllu, write_babi, write_imdb):
         write(root)
     write_mnist(root, n=20)
-    write_files(root / "imdb", {"aclImdb/imdb.vocab": b"the\n"})
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AUTAPSE_DATA", str(root))
-        patch.setenv("AUTAPSE_CACHE", str(tmp_path_factory.mktemp("cache")))
+    with data_in(root):
         yield root
 
 
