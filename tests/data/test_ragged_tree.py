@@ -94,11 +94,8 @@ def test_every_kind_of_tree_reads_the_same(tmp_path, kind):
         assert tree.read("top/deep/c.txt") == TEXT + b"xz"
         assert tree.read("top/deep/empty") == b""
         assert tree.raw("top/a.txt.gz") == FILES["top/a.txt.gz"]
-        assert tree.below("deep") == "top/deep"
         with pytest.raises(InputError, match=rf"^{re.escape(str(path))}/top/d\.txt is missing\.$"):
             tree.read("top/d.txt")
-        with pytest.raises(InputError, match=rf"^{re.escape(str(path))} has no folder shallow\.$"):
-            tree.below("shallow")
 
 
 def test_a_file_itself_goes_before_its_compressed_twin(tmp_path):

@@ -4,11 +4,15 @@ import numpy as np
 import pytest
 
 from autapse.checks import InputError
-from autapse.data.formats.timeseries import Series, ordered_labels, read_pair, read_ts
+from autapse.data.formats.timeseries import Series, ordered_labels, read_ts, share_labels
 from upstream import real, ts_arrays, ts_text, write_ts
 
 PLAIN = "@problemName p\n@timeStamps false\n@univariate true\n@classLabel true b a\n@data\n"
 REGRESSION = "@univariate true\n@equalLength false\n@targetlabel true\n@data\n"
+
+
+def read_pair(train, test):
+    return share_labels(read_ts(train), read_ts(test), f"{train} and {test}")
 
 
 def from_text(folder, text: str, name: str = "p_TRAIN.ts") -> Series:

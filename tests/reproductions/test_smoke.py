@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from autapse.reproduce import Recipe, all_recipes
-from autapse.reproduce.run import Plan, quiet, reproduce
+from autapse.reproduce.report import render
+from autapse.reproduce.run import Plan, reproduce
+from autapse.training.config import RunConfig
+from autapse.training.log import Quiet
 from small_data import data_in, write_all
 
 ROOT = Path(__file__).parents[2] / "reproductions"
 RECIPES = all_recipes(ROOT)
+# With a budget, one recipe of each folder that changes something for it.
+SHORT = list({recipe.path.parent: recipe for recipe in RECIPES if recipe.budget}.values())
 SMALL = {"train_size": 48, "validation_size": 16, "test_size": 16}
 LONGEST = 40  # steps of a sequence that is made on the spot; the files have their own
 
@@ -38,6 +44,19 @@ def overrides(recipe: Recipe) -> dict[str, object]:
     return changes
 
 
+def quiet(config: RunConfig) -> nullcontext[Quiet]:
+    return nullcontext(Quiet())
+
+
+@pytest.mark.usefixtures("data")
+@pytest.mark.parametrize("recipe", SHORT, ids=[recipe.id for recipe in SHORT])
+def test_what_a_budget_changes_trains_too(recipe: Recipe, tmp_path: Path):
+    plan = Plan.of(recipe, 600.0, 0, overrides(recipe))
+    result = reproduce(plan, tmp_path / "run", "the smoke test", quiet)
+    assert math.isfinite(result["test"])
+    assert result["budget"] == 600
+
+
 @pytest.mark.usefixtures("data")
 @pytest.mark.parametrize("recipe", RECIPES, ids=[recipe.id for recipe in RECIPES])
 def test_every_recipe_trains(recipe: Recipe, tmp_path: Path):
@@ -45,7 +64,8 @@ def test_every_recipe_trains(recipe: Recipe, tmp_path: Path):
     result = reproduce(plan, tmp_path / "run", "the smoke test", quiet)
     assert result["recipe"] == recipe.id
     assert result["steps"] >= 1
-    assert result["ended"] == "to the end"
+    assert result["ended"] == "to the end of a shorter training"
+    assert "smoke" in render({recipe.id: [result | {"ended": "smoke"}]}, [recipe])
     assert math.isfinite(result["test"])
     assert (result["held_out"] is not None) == plan.refit
     named = {difference["setting"] for difference in result["differences"]}

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import tyro
 
+from autapse import checks
 from autapse.cli.parse import parse
 from autapse.tasks import Split
 
@@ -26,9 +27,13 @@ def main(words: list[str]) -> None:
     args = parse(Eval, "eval", words)
     from autapse.tasks.objectives import objective
     from autapse.training import Tensors, evaluate, load_run
+    from autapse.training.checkpoint import check_data
 
-    model, config, _ = load_run(args.run)
+    model, config, known = load_run(args.run)
+    check_data(config.task, known, args.run)
     data = config.task.split(args.split, config.training.seed)
+    if not len(data):
+        raise checks.InputError(f"{args.run} was trained without a {args.split} set: its task has validation = 0.")
     score = evaluate(model, Tensors.of(data, "cpu"), objective(config.task))
     floor = config.task.floor(data)
     print(f"{args.split} {config.task.metric}: {score:.6g}")

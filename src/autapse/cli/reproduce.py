@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from dataclasses import dataclass, field
@@ -112,6 +113,8 @@ def _report(args: Report) -> int:
 def _reproduce(name: str, args: Reproduce, command: str) -> int:
     from autapse.reproduce.recipe import find_recipe
 
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise checks.InputError("`autapse reproduce` is for one process. Under torchrun use `autapse run`.")
     recipe = find_recipe(name)
     budget = None if args.budget is None else seconds(args.budget)
     overrides = dict(_setting(text) for text in args.set)
@@ -123,17 +126,21 @@ def _reproduce(name: str, args: Reproduce, command: str) -> int:
             f"{path} exists already and is not overwritten. Remove it, or choose another --results."
         )
     plan = Plan.of(recipe, budget, args.seed, overrides)
+    path.parent.mkdir(parents=True, exist_ok=True)  # a place that cannot be written to must show before the training
 
     from rich.console import Console
 
     from autapse.reproduce.run import reproduce
     from autapse.training.log import Screen
+    from autapse.training.loop import Interrupted
 
     console = Console()
     _announce(console, plan)
     folder = args.runs / (recipe.id if not args.seed else f"{recipe.id}-seed{args.seed}")
-    result = reproduce(plan, folder, command, lambda config: Screen(console, config.model.cell, config.task.metric))
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        result = reproduce(plan, folder, command, lambda config: Screen(console, config.model.cell, config.task.metric))
+    except Interrupted as stop:
+        raise stop.going_on_with(command) from None
     files.write_json(path, result)
     _print_result(console, result, path)
     return 0

@@ -106,5 +106,5 @@ def _crc(arrays: Arrays) -> str:
     """A checksum, since safetensors checks its header only: a flipped bit in the data would go unnoticed."""
     crc = 0
     for key in sorted(arrays):
-        crc = zlib.crc32(arrays[key].tobytes(), crc)
+        crc = zlib.crc32(np.ascontiguousarray(arrays[key]).reshape(-1).view(np.uint8).data, crc)
     return str(crc)

@@ -70,14 +70,6 @@ class Tree(ABC):
         """What to call a file in a message."""
         return f"{self.root}/{name}"
 
-    def below(self, folder: str) -> str:
-        """The one folder of this name, wherever it lies: archives differ in what they wrap around it."""
-        places = {str(parent) for name in self.names() for parent in PurePosixPath(name).parents}
-        found = sorted(p for p in places if PurePosixPath(p).name == folder)
-        if not found:
-            raise checks.InputError(f"{self.root} has no folder {folder}.")
-        return found[0]
-
 
 class Folder(Tree):
     """A folder on disk."""

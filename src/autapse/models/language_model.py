@@ -27,6 +27,8 @@ class LanguageModel(SequenceModel):
         super().__init__(cell, input_size, output_size, *args, **settings)
         if self.layer.bidirectional or isinstance(self.layer, ImplicitLayer):
             checks.fail("cell", "read forwards only, since the next word must not be seen", cell)
+        if any(getattr(part, "eta", "") == "per_step" for part in self.layer.modules()):
+            checks.fail("cell", "be the same at every step, since a text is read in pieces", cell, "Use eta=shared.")
 
     def forward(  # [B, T, 1] -> [B, T, words], state
         self, x: Tensor, lengths: Any = None, keys: Any = None, state: Any = None

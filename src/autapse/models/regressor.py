@@ -2,18 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
+from autapse import checks
 from autapse.models.base import SequenceModel
 
 
 class Regressor(SequenceModel):
-    """`output_size` numbers for a sequence, from the state at its own end."""
+    """`output_size` numbers for a sequence, from the state at its own end.
+
+    `target_mean` and `target_scale`, one per number, are where and how widely the targets lie, so that the head's own
+    outputs can be of size 1, whatever the unit.
+    """
+
+    target_mean: Tensor
+    target_scale: Tensor
+
+    def __init__(
+        self,
+        cell: str,
+        input_size: int,
+        output_size: int,
+        *args: Any,
+        target_mean: Sequence[float] = (),
+        target_scale: Sequence[float] = (),
+        **settings: Any,
+    ) -> None:
+        super().__init__(cell, input_size, output_size, *args, **settings)
+        if any(len(given) not in (0, output_size) for given in (target_mean, target_scale)):
+            checks.fail("target_mean, target_scale", f"have {output_size} entries", (target_mean, target_scale))
+        self.scaled = bool(target_mean or target_scale)
+        if self.scaled:
+            like = self.head.weight
+            self.register_buffer("target_mean", like.new_tensor(target_mean or [0.0] * output_size))
+            self.register_buffer("target_scale", like.new_tensor(target_scale or [1.0] * output_size))
 
     def forward(self, x: Tensor, lengths: Any = None, keys: Any = None) -> Tensor:  # [B, T, D] -> [B, K]
-        return self.at_end(x, lengths, keys)
+        output = self.at_end(x, lengths, keys)
+        return torch.addcmul(self.target_mean, output, self.target_scale) if self.scaled else output
 
     def predict(self, x: Tensor, lengths: Any = None) -> Tensor:  # [B, K]
         """The numbers, in evaluation mode."""

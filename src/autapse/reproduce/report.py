@@ -82,13 +82,13 @@ def _means(cells: list[Recipe], results: dict[str, list[dict[str, Any]]]) -> lis
     lines = []
     for column, members in groupby(cells, key=lambda cell: cell.about.get("column", "")):
         own = list(members)
-        scores = [results[cell.id][0]["ours"] for cell in own if cell.id in results]
-        papers = [cell.paper[results[cell.id][0]["unit"]] for cell in own if cell.id in results]
-        if "mean" in own[0].about and scores:
-            theirs = f"the paper's {own[0].about['mean']}, {sum(papers) / len(papers):.4g} over the same rows"
-            lines.append(
-                f"{column}, mean over {len(scores)} of {len(own)}: ours {sum(scores) / len(scores):.4g}, {theirs}."
-            )
+        first = [(cell, results[cell.id][0]) for cell in own if cell.id in results]
+        known = [(r["ours"], cell.paper.get(r["unit"])) for cell, r in first]
+        known = [pair for pair in known if None not in pair]
+        if "mean" in own[0].about and known:
+            ours, theirs = (sum(values) / len(values) for values in zip(*known, strict=True))
+            what = f"{column}, mean over {len(known)} of {len(own)} rows: ours {ours:.4g}"
+            lines.append(f"{what}; the paper's over the same {theirs:.4g}, over all {own[0].about['mean']}.")
     return ["\n".join(f"- {line}" for line in lines)] if lines else []
 
 

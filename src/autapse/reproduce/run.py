@@ -14,10 +14,10 @@ from autapse.benchmark.machine import commit, hardware, software
 from autapse.reproduce.recipe import Recipe
 from autapse.tasks import Stored
 from autapse.training.config import RunConfig
-from autapse.training.log import Show
 from autapse.training.loop import Trainer
 
-SHARE = 0.55  # of a budget for the run that chooses; the refit has somewhat more data, and no validation
+SHARE = 0.45  # of a budget for the run that chooses: the refit has as many epochs at most, of more data
+FIXED = {"training.seed": "--seed", "training.seconds": "--budget"}
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,18 @@ class Plan:
 
     @classmethod
     def of(cls, recipe: Recipe, budget: float | None, seed: int, overrides: Mapping[str, Any]) -> Plan:
+        for setting in FIXED.keys() & overrides.keys():
+            checks.fail("set", f"leave {setting} to {FIXED[setting]}", overrides[setting])
         config = recipe.config(budget is not None, overrides)
         refit = recipe.refit and isinstance(config.task, Stored)
+        if refit and (config.training.schedule == "plateau" or config.training.early_stop):
+            remedy = "The refit on all training data has nothing to validate on."
+            checks.fail(
+                "set",
+                f"leave plateau and early_stop to recipes without a refit; {recipe.id} has one",
+                overrides,
+                remedy,
+            )
         seconds = None if budget is None else budget * (SHARE if refit else 1.0)
         return cls(recipe, replace(config, training=replace(config.training, seed=seed, seconds=seconds)), budget)
 
@@ -46,10 +56,12 @@ class Plan:
         assert isinstance(task, Stored)
         epochs = training.epochs if training.schedule == "cosine" and training.epochs is not None else epochs
         seconds = None if self.budget is None else self.budget * (1 - SHARE)
+        # A period counts steps, of which an epoch of all the data has more.
+        period = None if training.period is None else round(training.period / (1 - task.validation))
         return replace(
             self.config,
             task=replace(task, validation=0.0),
-            training=replace(training, epochs=epochs, seconds=seconds),
+            training=replace(training, epochs=epochs, seconds=seconds, period=period),
         )
 
     def differences(self) -> list[dict[str, Any]]:
@@ -102,7 +114,7 @@ def _result(
     recipe, last = plan.recipe, second or first
     unit, ours = in_papers_unit(recipe, last)
     paper = recipe.paper.get(unit)
-    ended = "to the end" if first["stopped_by"] != "time" and last["stopped_by"] != "time" else "out of time"
+    papers = _papers_epochs(recipe, last)
     result: dict[str, Any] = {
         "recipe": recipe.id,
         "command": command,
@@ -122,10 +134,10 @@ def _result(
         "parameters": last["parameters"],
         "steps": last["steps"],
         "epochs": last["epochs"],
-        "paper_epochs": recipe.config().training.epochs,
+        "paper_epochs": papers,
         "seconds": round(sum(run["seconds"] for run in (first, second) if run), 1),
         "budget": plan.budget,
-        "ended": ended,
+        "ended": _ended(first, last, papers),
         "rescues": last["rescues"],
         "unsolved": last["unsolved"],
         "seed": last["seed"],
@@ -136,6 +148,20 @@ def _result(
         "software": software(),
     }
     return result
+
+
+def _papers_epochs(recipe: Recipe, summary: dict[str, Any]) -> float:
+    """How long the paper trains, in epochs of our data."""
+    training, per_epoch = recipe.config().training, summary["steps"] / summary["epochs"]
+    return training.epochs if training.epochs is not None else round(training.steps / per_epoch, 4)
+
+
+def _ended(first: dict[str, Any], last: dict[str, Any], papers: float) -> str:
+    """Whether a run was cut off, was shorter than the paper's by its settings, or went all the way."""
+    if "time" in (first["stopped_by"], last["stopped_by"]):
+        return "out of time"
+    shorter = first["stopped_by"] == "steps" and first["epochs"] < 0.99 * papers
+    return "to the end of a shorter training" if shorter else "to the end"
 
 
 def in_papers_unit(recipe: Recipe, summary: dict[str, Any]) -> tuple[str, Any]:
@@ -157,13 +183,3 @@ def result_path(root: Path, name: str, seed: int) -> Path:
     """Where a result lies: reproductions/rin/results/table1/sequential-mnist/rin-1-100.json."""
     paper, _, rest = name.partition("/")
     return root / paper / "results" / f"{rest}{f'-seed{seed}' if seed else ''}.json"
-
-
-def quiet(config: RunConfig) -> Any:
-    """Shows nothing."""
-    import contextlib
-
-    from autapse.training.log import Quiet
-
-    shown: Show = Quiet()
-    return contextlib.nullcontext(shown)

@@ -80,7 +80,8 @@ class HAR(Activities):
         checks.one_of("recorded", self.recorded, ("any", "har", "hapt"))
 
     def recordings(self) -> Recordings:
-        return _recordings(("har" if find("har") else "hapt") if self.recorded == "any" else self.recorded)
+        here = "hapt" if find("hapt") and not find("har") else "har"
+        return _recordings(here if self.recorded == "any" else self.recorded)
 
     def named(self) -> tuple[tuple[str, ...], np.ndarray]:
         if self.classes == 2:

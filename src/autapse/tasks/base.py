@@ -59,6 +59,10 @@ class Signature:
     """What the model subtracts from the input's numbers, one per column; empty for nothing."""
     scale: tuple[float, ...] = ()
     """What it then divides by."""
+    target_mean: tuple[float, ...] = ()
+    """Of a regression: what the model's outputs are centred on, one per number; empty for 0."""
+    target_scale: tuple[float, ...] = ()
+    """And the scale that they have; empty for 1."""
 
 
 @dataclass(frozen=True, kw_only=True)

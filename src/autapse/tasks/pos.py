@@ -52,6 +52,8 @@ class POS(Stored):
         super().__post_init__()
         checks.one_of("tags", self.tags, get_args(Tags))
         checks.integer("min_count", self.min_count, minimum=1)
+        if self.folder is not None:
+            object.__setattr__(self, "folder", str(Path(self.folder).resolve()))
 
     def parts(self) -> Parts:
         return self._read()[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -13,7 +13,7 @@ import numpy as np
 
 from autapse import checks
 from autapse.data.cache import cached, pack_strings, unpack_strings
-from autapse.data.formats.reviews import Reviews, read_imdb, read_yelp
+from autapse.data.formats.reviews import Review, iterate_imdb, iterate_yelp
 from autapse.data.places import source
 from autapse.data.ragged import Ragged
 from autapse.data.vocabulary import Vocabulary
@@ -94,7 +94,7 @@ def _parsed(
 ) -> tuple[Parts, tuple[str, ...]]:
     def parse() -> dict[str, np.ndarray]:
         # Upstream's JSON has no parts: the first half of what is read trains, the other tests.
-        reviews = read_imdb(path) if limit is None else read_yelp(path, 2 * limit)
+        reviews = iterate_imdb(path) if limit is None else iterate_yelp(path, 2 * limit)
         return _numbered(reviews, vocabulary_size, length, limit)
 
     key = f"{name}/words-{vocabulary_size}-{length}-{limit or 'all'}"
@@ -106,19 +106,29 @@ def _parsed(
     return Parts(train, test), tuple(unpack_strings(arrays["words"]))
 
 
-def _numbered(reviews: Reviews, vocabulary_size: int, length: int, limit: int | None) -> dict[str, np.ndarray]:
-    sides = {part: [n for n, split in enumerate(reviews.splits) if split == part] for part in ("train", "test")}
-    if not any(sides.values()):
-        middle = len(reviews.words) // 2
-        sides = {"train": list(range(middle)), "test": list(range(middle, len(reviews.words)))}
-    sides = {part: chosen[:limit] for part, chosen in sides.items()}
-    counts = Counter(word for n in sides["train"] for word in reviews.words[n])
-    vocabulary = Vocabulary.of_counts(counts, vocabulary_size, special=(UNKNOWN,), unknown=UNKNOWN)
+def _numbered(reviews: Iterable[Review], vocabulary_size: int, length: int, limit: int | None) -> dict[str, np.ndarray]:
+    """Reviews as numbers, read once: a million of them as words would not fit into memory."""
+    seen: dict[str, int] = {}
+    read: dict[str, tuple[list[np.ndarray], list[int]]] = {part: ([], []) for part in ("train", "test", "all")}
+    for review in reviews:
+        texts, labels = read[review.split]
+        if limit is None or review.split == "all" or len(texts) < limit:
+            texts.append(np.array([seen.setdefault(word, len(seen)) for word in review.words], dtype=np.int32))
+            labels.append(review.label)
+    texts, labels = read.pop("all")
+    if texts:
+        middle = len(texts) // 2
+        read = {"train": (texts[:middle], labels[:middle]), "test": (texts[middle:], labels[middle:])}
+    words = list(seen)
+    counts = np.bincount(np.concatenate(read["train"][0]), minlength=len(words))
+    frequent = {word: int(count) for word, count in zip(words, counts, strict=True) if count}
+    vocabulary = Vocabulary.of_counts(frequent, vocabulary_size, special=(UNKNOWN,), unknown=UNKNOWN)
+    number = vocabulary.ids(words).astype(np.int32)
     arrays = {"words": pack_strings(vocabulary.to_text().splitlines())}
-    for part, chosen in sides.items():
+    unknown = vocabulary.ids([UNKNOWN]).astype(np.int32)
+    for part, (texts, labels) in read.items():
         # A blank review is one unknown word: the network must say something all the same.
-        ids = [vocabulary.ids(reviews.words[n][-length:] or [UNKNOWN]).astype(np.int32) for n in chosen]
-        ragged = Ragged.of(ids)
+        ragged = Ragged.of([number[text[-length:]] if len(text) else unknown for text in texts])
         arrays |= {f"{part}_ids": ragged.values, f"{part}_lengths": ragged.lengths}
-        arrays[f"{part}_labels"] = reviews.labels[chosen]
+        arrays[f"{part}_labels"] = np.array(labels, dtype=np.int64)
     return arrays

@@ -5,22 +5,23 @@ from __future__ import annotations
 import zipfile
 import zlib
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
 from autapse import checks
 from autapse.data.catalogue import ARCHIVE
 from autapse.data.formats.table import read_series
-from autapse.data.formats.timeseries import Series, share_labels
+from autapse.data.formats.timeseries import Series, number_or_none, share_labels
 from autapse.data.places import source
 from autapse.data.tree import damaged
 from autapse.tasks.base import Data, Kind, Metric, Signature, dense, majority_error
 from autapse.tasks.stored import Examples, Parts, Stored, held_out, standardisation
 
+Targets = Literal["as they look", "classes", "numbers"]
 SUFFIXES = (".ts", ".tsv", ".csv", ".npz", ".ts.gz", ".tsv.gz", ".csv.gz")
 
 
@@ -55,9 +56,12 @@ class SeriesTask(Stored):
         train, _ = self.both()
         outputs = len(train.labels) or _targets(train).shape[1]
         channels, (mean, scale) = train.inputs.values.shape[1], standardisation(train.inputs.values)
-        return Signature(
-            kind=self.kind, input_size=channels, output_size=outputs, classes=train.labels, mean=mean, scale=scale
-        )
+        sizes = {"input_size": channels, "output_size": outputs}
+        known = Signature(kind=self.kind, **sizes, classes=train.labels, mean=mean, scale=scale)
+        if train.labels:
+            return known
+        target_mean, target_scale = standardisation(_targets(train))
+        return replace(known, target_mean=target_mean, target_scale=target_scale)
 
     def baseline(self, data: Data) -> float:
         targets = dense(data.targets)
@@ -90,6 +94,8 @@ class OwnSeries(SeriesTask):
     """The file with the test series; by default X_TEST beside X_TRAIN, else a fifth of the series is set aside."""
     test_share: float = 0.2
     """Share of the series to test on where there is no file of them."""
+    targets: Targets = "as they look"
+    """Whether targets are names of classes or numbers to predict; as they look, text and whole numbers are classes."""
 
     name: ClassVar[str] = "file"
     summary: ClassVar[str] = "learn from your own series: autapse run my.ts (.tsv, .csv, .npz)"
@@ -97,10 +103,15 @@ class OwnSeries(SeriesTask):
     def __post_init__(self) -> None:
         super().__post_init__()
         checks.number("test_share", self.test_share, above=0.0, high=0.9)
+        checks.one_of("targets", self.targets, get_args(Targets))
+        object.__setattr__(self, "path", str(Path(self.path).resolve()))  # a run is looked at from other folders too
+        if self.test is not None:
+            object.__setattr__(self, "test", str(Path(self.test).resolve()))
 
     def both(self) -> tuple[Series, Series]:
         train, test = Path(self.path), self._test_path()
-        return _files(train, test) if test is not None else _divided(train, self.test_share)
+        both = _files(train, test) if test is not None else _divided(train, self.test_share)
+        return both if self.targets == "as they look" else _understood(self.path, both, self.targets)
 
     def _test_path(self) -> Path | None:
         if self.test is not None:
@@ -108,6 +119,21 @@ class OwnSeries(SeriesTask):
         path = Path(self.path)
         beside = path.with_name(path.name.replace("_TRAIN.", "_TEST."))
         return beside if beside != path and beside.exists() else None
+
+
+def _understood(path: str, both: tuple[Series, Series], targets: Targets) -> tuple[Series, Series]:
+    """Classes taken for the numbers that they are named by."""
+    labels = both[0].labels
+    if targets == "classes" or not labels:
+        if targets == "classes" and not labels:
+            checks.fail("targets", f"be numbers for {path}, whose targets are no whole numbers and no text", targets)
+        return both
+    numbers = [number_or_none(label) for label in labels]
+    if None in numbers:
+        checks.fail("targets", f"be classes for {path}, which has targets that are no numbers", targets)
+    values = np.array(numbers, dtype=np.float32)
+    train, test = (Series(series.inputs, values[series.targets], ()) for series in both)
+    return train, test
 
 
 def _targets(series: Series) -> np.ndarray:

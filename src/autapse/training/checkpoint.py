@@ -74,6 +74,7 @@ def make_model(
     embedding = model.embedding_size or task.embedding_size
     if model.embedding_size and not known.vocabularies:
         checks.fail("embedding_size", f"be left out: {task.name} has numbers, not words", model.embedding_size)
+    targets: dict[str, Any] = {"target_mean": known.target_mean, "target_scale": known.target_scale}
     return MODELS[known.kind](
         model.cell,
         known.input_size,
@@ -90,6 +91,7 @@ def make_model(
         output_dropout=model.output_dropout,
         initialisation=model.initialisation,
         device=device,
+        **(targets if known.kind == "regression" else {}),
     )
 
 
@@ -242,6 +244,16 @@ def load_run(run_or_file: str | Path, device: torch.device | str = "cpu") -> tup
     model = make_model(config.task, config.model, str(device), signature)
     load_weights(model, part(tensors, "best."), path)
     return model.eval(), config, signature
+
+
+def check_data(task: Task, known: Signature, source: object) -> None:
+    """The data must still be what a run was trained on, as far as its signature tells."""
+    present = task.signature()
+    changed = [f.name for f in dataclasses.fields(known) if getattr(known, f.name) != getattr(present, f.name)]
+    if changed:
+        raise checks.InputError(
+            f"The data of {source} changed since it was trained: {', '.join(changed)} differ. Put the old data back."
+        )
 
 
 def load_weights(model: SequenceModel, weights: dict[str, Tensor], path: Path) -> None:

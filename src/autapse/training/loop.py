@@ -35,8 +35,13 @@ LOG_EVERY = 10  # steps between training records
 class Interrupted(Exception):  # noqa: N818 (a request of the user's, not an error)
     """Ctrl-C: the run can be resumed from its last checkpoint, of this very step unless gradients were not finite."""
 
-    def __init__(self, folder: Path, step: int, saved: int) -> None:
-        super().__init__(f"Stopped at step {step}, saved at step {saved}. Go on with: autapse resume {folder}")
+    def __init__(self, step: int, saved: int, command: str) -> None:
+        super().__init__(f"Stopped at step {step}, saved at step {saved}. Go on with: {command}")
+        self.step, self.saved = step, saved
+
+    def going_on_with(self, command: str) -> Interrupted:
+        """The same, where another command than `autapse resume` goes on."""
+        return Interrupted(self.step, self.saved, command)
 
 
 class Trainer:
@@ -91,10 +96,11 @@ class Trainer:
     def resume(cls, folder: Path, show: Show | None = None) -> Trainer:
         """A run from its last checkpoint, to end with the same bits as one that never stopped."""
         progress, path, checksum = read_state(folder)
-        tensors, config, _ = read_tensors(path, checksum)
+        tensors, config, known = read_tensors(path, checksum)
         if RunConfig.from_json(files.read_json(folder / "config.json"), folder / "config.json") != config:
             remedy = "Start a new run for other settings; put the old ones back to resume."
             raise checks.InputError(f"{folder / 'config.json'} was changed since {path.name} was written. {remedy}")
+        checkpoint.check_data(config.task, known, folder)
         trainer = cls(config, show)
         checkpoint.load_weights(trainer.model, checkpoint.part(tensors, "model."), path)
         checkpoint.load_optimizer(trainer.optimizer, trainer.model, tensors)
@@ -154,7 +160,7 @@ class Trainer:
                     self._save()
                     saved_at = time.perf_counter()
                 if stop and not progress.finished:
-                    raise Interrupted(self.folder, progress.step, self.saved_step)
+                    raise Interrupted(progress.step, self.saved_step, f"autapse resume {self.folder}")
 
     def _backward(self, model: torch.nn.Module, indices: list[int]) -> float:
         """Gradients of the mean loss over the global batch; returns this process's part of that mean."""

@@ -43,11 +43,6 @@ def read_ts(path: Path) -> Series:
     return _series(path, inputs, targets, header.labels)
 
 
-def read_pair(train: Path, test: Path) -> tuple[Series, Series]:
-    """Two files of one data set, with one order of the classes."""
-    return share_labels(read_ts(train), read_ts(test), f"{train} and {test}")
-
-
 def share_labels(first: Series, second: Series, names: str) -> tuple[Series, Series]:
     """The same series with one order of the classes: the first's, or sorted if the second has classes of its own."""
     channels = first.inputs.values.shape[1], second.inputs.values.shape[1]
