@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from autapse.cli.main import main
+from autapse.tasks import series
 from autapse.tasks.series import Archive
 from command_line import mistake, said
 from upstream import ts_arrays, ts_text, write_files, write_ts, write_zip
@@ -120,3 +121,39 @@ def test_help_needs_no_data(capsys, data, task):
         main(("run", task, "--help"))
     assert not stop.value.code
     assert "--validation" in capsys.readouterr().out
+
+
+def series_file(path, targets):
+    rows = ["sequence,x,target"]
+    rows += [f"{n},{step + n % 3},{target}" for n, target in enumerate(targets) for step in range(4)]
+    path.write_text("\n".join(rows) + "\n")
+
+
+def test_whole_numbers_are_classes_unless_one_says_otherwise(capsys, data, tmp_path):
+    series_file(tmp_path / "counts.csv", [5000 + 40 * (n % 3) for n in range(30)])
+    assert "error rate" in said(capsys, "run", "counts.csv", *TINY, "--out", "classes")
+    assert "mean squared error" in said(capsys, "run", "counts.csv", "--targets", "numbers", *TINY, "--out", "numbers")
+    summary = json.loads((tmp_path / "numbers" / "summary.json").read_text())
+    assert summary["test"] < 4 * summary["baseline"]  # though the targets are thousands, and four steps teach little
+    series_file(tmp_path / "words.csv", ["a", "b"] * 10)
+    assert "be classes for" in mistake(capsys, "run", "words.csv", "--targets", "numbers", *TINY)
+    series_file(tmp_path / "halves.csv", [n / 2 for n in range(20)])
+    assert "be numbers for" in mistake(capsys, "run", "halves.csv", "--targets", "classes", *TINY)
+
+
+def test_a_run_is_scored_from_any_folder_but_not_on_other_data(capsys, data, tmp_path, monkeypatch):
+    series_file(tmp_path / "mine.csv", ["up", "down"] * 15)
+    said(capsys, "run", "mine.csv", *TINY, "--out", "run")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    assert "error rate" in said(capsys, "eval", "../run")
+    series_file(tmp_path / "mine.csv", ["up", "above"] * 15)
+    series._divided.cache_clear()  # as in a new process
+    assert "The data of ../run changed since it was trained: classes differ" in mistake(capsys, "eval", "../run")
+
+
+def test_a_run_without_validation_data_has_no_validation_score(capsys, data, tmp_path):
+    series_file(tmp_path / "mine.csv", ["up", "down"] * 15)
+    said(capsys, "run", "mine.csv", "--validation", "0", *TINY, "--out", "run")
+    assert "was trained without a validation set" in mistake(capsys, "eval", "run", "--split", "validation")

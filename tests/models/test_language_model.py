@@ -158,3 +158,8 @@ def test_rows_that_were_not_solved_give_no_gradient(monkeypatch):
     model(x)[0].square().sum().backward()
     for value, other in zip(model.parameters(), expected, strict=True):
         close(value.grad, other)
+
+
+def test_coefficients_of_their_own_for_every_step_are_refused():
+    with pytest.raises(checks.InputError, match="cell must be the same at every step"):
+        LanguageModel("ernn:eta=per_step:max_length=9", 1, 7, hidden_size=4, vocabularies=[7], embedding_size=[3])

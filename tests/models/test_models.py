@@ -74,3 +74,15 @@ def test_cells_with_options():
 def test_bad_cells(spec, message):
     with pytest.raises(checks.InputError, match=message):
         parse_cell(spec)
+
+
+def test_a_regressor_answers_in_the_unit_of_its_targets():
+    torch.manual_seed(0)
+    plain = Regressor("rin", 3, 2, hidden_size=5)
+    scaled = Regressor("rin", 3, 2, hidden_size=5, target_mean=(100.0, -3.0), target_scale=(20.0, 0.5))
+    scaled.load_state_dict(plain.state_dict(), strict=False)
+    x = torch.randn(4, 6, 3)
+    expected = torch.tensor([100.0, -3.0]) + torch.tensor([20.0, 0.5]) * plain(x)
+    torch.testing.assert_close(scaled(x), expected)
+    with pytest.raises(checks.InputError, match="target_mean, target_scale must have 2 entries"):
+        Regressor("rin", 3, 2, hidden_size=5, target_mean=(1.0,))

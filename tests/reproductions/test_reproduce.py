@@ -40,7 +40,7 @@ def test_a_result_holds_what_made_it(in_empty_folder: Path, capsys: pytest.Captu
     assert result["epochs"] == pytest.approx(4 / (64 // 32))
     assert result["paper_epochs"] == 300
     assert result["budget"] == 60
-    assert result["ended"] == "to the end"
+    assert result["ended"] == "to the end of a shorter training"
     assert result["seed"] == result["settings"]["training"]["seed"] == 3
     assert result["hardware"]["cores"] >= 1
     assert result["software"]["torch"]
@@ -85,7 +85,7 @@ def test_the_page_has_ours_the_papers_and_what_was_not_run(in_empty_folder: Path
     page = Path("page.md").read_text()
     assert START in page
     row = next(line for line in page.splitlines() if line.startswith("| T = 200 | RIN | **no** | yes |"))
-    assert "to the end" in row
+    assert "to the end of a shorter training" in row
     assert "`task.length` 12 for 200" in page
     assert "permuted-mnist/rin-1-100" in page.split("Not run (", 1)[1]
     kept = page.replace("One line per cell", "Our own words")
@@ -122,14 +122,16 @@ def test_scores_in_the_papers_unit(summary: dict[str, object], paper: str, expec
 
 
 def test_a_refit_uses_all_data_for_as_long_as_validation_chose():
-    plan = Plan.of(find_recipe("ernn/table3/har-2/ernn"), 600.0, 0, {})
+    plan = Plan.of(find_recipe("ernn/table3/dsa-19/ernn"), None, 0, {"task.validation": 0.2, "training.period": 1000})
     assert plan.refit
     refit = plan.refit_config(12.5)
     assert refit.task.validation == 0
     assert refit.training.epochs == 12.5
-    assert plan.config.training.seconds + refit.training.seconds == pytest.approx(600)
+    assert refit.training.period == 1250  # as many epochs, of a quarter more steps
+    assert refit.training.seconds is None
     cosine = Plan.of(plan.recipe, 600.0, 0, {"training.schedule": "cosine", "training.period": "none"})
     assert cosine.refit_config(12.5).training.epochs == cosine.config.training.epochs
+    assert cosine.config.training.seconds + cosine.refit_config(12.5).training.seconds == pytest.approx(600)
 
 
 @pytest.mark.parametrize(("text", "expected"), [("90s", 90), ("10m", 600), ("1.5h", 5400), ("45", 45)])
@@ -155,6 +157,12 @@ def test_durations():
         ([RECIPE, "--set", "training.learning_rate"], "set must be SETTING=VALUE"),
         ([RECIPE, "--set", "training.lerning_rate=1"], "lerning_rate"),
         ([RECIPE, "--budget", "soon"], "budget must be a time"),
+        ([RECIPE, "--set", "training.seed=5"], "set must leave training.seed to --seed"),
+        ([RECIPE, "--set", "training.seconds=30"], "set must leave training.seconds to --budget"),
+        (
+            ["ernn/table3/har-2/gru", "--set", "training.early_stop=3"],
+            "set must leave plateau and early_stop to recipes without a refit",
+        ),
         ([], "needs a recipe, list, show or report first"),
         (["list", "no-such"], "recipe must be the id of a recipe"),
     ],
@@ -163,6 +171,19 @@ def test_mistakes(words: list[str], complaint: str, in_empty_folder: Path, capsy
     assert main(["reproduce", *words]) == 2
     assert complaint in capsys.readouterr().err
     assert not list(in_empty_folder.iterdir())
+
+
+def test_a_place_that_cannot_be_written_to_shows_at_once(in_empty_folder: Path, capsys: pytest.CaptureFixture[str]):
+    Path("taken").write_text("a file")
+    assert main(["reproduce", RECIPE, *QUICK, "--results", "taken"]) == 2
+    assert "taken" in capsys.readouterr().err
+    assert not Path("runs").exists()
+
+
+def test_one_process_only(in_empty_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert main(["reproduce", RECIPE]) == 2
+    assert "is for one process" in capsys.readouterr().err
 
 
 def test_a_list_and_a_recipe_shown(capsys: pytest.CaptureFixture[str]):
