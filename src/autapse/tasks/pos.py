@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,17 +13,19 @@ from typing import ClassVar, Literal, get_args
 import numpy as np
 
 from autapse import checks
+from autapse.data.cache import cached, pack_strings, unpack_strings
 from autapse.data.formats.conllu import TaggedSentence, read_conllu, read_tagged_lines
 from autapse.data.places import source
 from autapse.data.ragged import Ragged
 from autapse.data.vocabulary import Vocabulary
-from autapse.tasks.base import SPLITS, Kind, Metric, Signature
+from autapse.tasks.base import SPLITS, Kind, Metric, Signature, Split
 from autapse.tasks.stored import Examples, Parts, Stored
 
 Tags = Literal["upos", "xpos"]
 FILES = {"train": "train", "validation": "dev", "test": "test"}
 UNKNOWN = "<unk>"
 AFFIXES = ((2, 3, 4), 2000)  # lengths; the most frequent prefixes and suffixes of each
+COLUMNS = 1 + 2 * len(AFFIXES[0])  # of words: the word itself, its prefixes, its suffixes
 SHAPES = 8
 
 
@@ -72,12 +75,31 @@ class POS(Stored):
 
 @lru_cache(maxsize=2)
 def _treebank(folder: Path, tags: Tags, min_count: int) -> tuple[Parts, tuple[tuple[str, ...], ...], tuple[str, ...]]:
-    sentences = {split: _sentences(_file(folder, word), tags) for split, word in FILES.items()}
+    files = {split: _file(folder, word) for split, word in FILES.items()}
+    key = re.sub(r"[^\w.-]", "_", f"{folder.name}-{tags}-{min_count}")
+    arrays = cached(f"pos/{key}", 1, list(files.values()), lambda: _parsed(files, tags, min_count))
+    train, validation, test = (_examples(arrays, split) for split in SPLITS)
+    words = tuple(tuple(unpack_strings(arrays[f"words_{n}"])) for n in range(COLUMNS))
+    return Parts(train, test, validation), words, tuple(unpack_strings(arrays["tags"]))
+
+
+def _examples(arrays: dict[str, np.ndarray], split: Split) -> Examples:
+    lengths = arrays[f"{split}_lengths"]
+    return Examples(Ragged(arrays[f"{split}_inputs"], lengths), Ragged(arrays[f"{split}_targets"], lengths))
+
+
+def _parsed(files: dict[str, Path], tags: Tags, min_count: int) -> dict[str, np.ndarray]:
+    sentences = {split: _sentences(file, tags) for split, file in files.items()}
     vocabularies = word_vocabularies((word for s in sentences["train"] for word in s.words), min_count)
     names = sorted({tag for all_of_it in sentences.values() for sentence in all_of_it for tag in sentence.tags})
-    train, validation, test = (_examples(sentences[split], vocabularies, names) for split in SPLITS)
-    words = tuple(tuple(v.words(range(len(v)))) for v in vocabularies)
-    return Parts(train, test, validation), words, tuple(names)
+    arrays = {f"words_{n}": pack_strings(v.words(range(len(v)))) for n, v in enumerate(vocabularies)}
+    arrays["tags"] = pack_strings(names)
+    number = {name: n for n, name in enumerate(names)}
+    for split, own in sentences.items():
+        arrays[f"{split}_lengths"] = np.array([len(sentence.words) for sentence in own], dtype=np.int64)
+        arrays[f"{split}_inputs"] = encode([word for sentence in own for word in sentence.words], vocabularies)
+        arrays[f"{split}_targets"] = np.array([number[tag] for s in own for tag in s.tags], dtype=np.int64)
+    return arrays
 
 
 def _file(folder: Path, word: str) -> Path:
@@ -92,14 +114,6 @@ def _sentences(path: Path, tags: Tags) -> list[TaggedSentence]:
     if ".conllu" in path.suffixes:
         return [TaggedSentence(s.forms, s.upos if tags == "upos" else s.xpos) for s in read_conllu(path)]
     return read_tagged_lines(path)
-
-
-def _examples(sentences: Sequence[TaggedSentence], vocabularies: Sequence[Vocabulary], names: list[str]) -> Examples:
-    lengths = np.array([len(sentence.words) for sentence in sentences], dtype=np.int64)
-    number = {name: n for n, name in enumerate(names)}
-    inputs = encode([word for sentence in sentences for word in sentence.words], vocabularies)
-    targets = np.array([number[tag] for sentence in sentences for tag in sentence.tags], dtype=np.int64)
-    return Examples(Ragged(inputs, lengths), Ragged(targets, lengths))
 
 
 def word_vocabularies(words: Iterable[str], min_count: int) -> list[Vocabulary]:
