@@ -109,7 +109,7 @@ def _headings(run: list[tuple[Recipe, dict[str, Any]]]) -> list[str]:
 
 def _row(cell: Recipe, result: dict[str, Any], run: list[tuple[Recipe, dict[str, Any]]]) -> list[str]:
     headings = _headings(run)
-    paper_epochs, budget = result["paper_epochs"], result["budget"]
+    budget = result["budget"]
     values = {
         "column": cell.about.get("column", cell.id.split("/")[2]),
         "row": cell.about.get("row", cell.id.split("/")[-1]) + (f" (seed {result['seed']})" if result["seed"] else ""),
@@ -121,11 +121,16 @@ def _row(cell: Recipe, result: dict[str, Any], run: list[tuple[Recipe, dict[str,
         "steps to solve": _steps_to_solve(result),
         "test error": _shown(result["test"]),
         "parameters": f"{result['parameters']:,}",
-        "epochs, of the paper's": f"{result['epochs']:.3g}" + ("" if paper_epochs is None else f" of {paper_epochs:g}"),
+        "epochs, of the paper's": f"{result['epochs']:.3g}" + _papers_length(result),
         "time, of the budget": duration(result["seconds"]) + ("" if budget is None else f" of {duration(budget)}"),
         "ended": result["ended"],
     }
     return [values[heading] for heading in headings]
+
+
+def _papers_length(result: dict[str, Any]) -> str:
+    epochs, inferred = result["paper_epochs"], result["inferred"].keys() & {"training.epochs", "training.steps"}
+    return "" if epochs is None else f" of {epochs:.4g}" + (" (inferred)" if inferred else "")
 
 
 def _steps_to_solve(result: dict[str, Any]) -> str:
