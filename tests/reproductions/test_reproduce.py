@@ -79,6 +79,15 @@ def test_the_same_command_goes_on_and_another_does_not(in_empty_folder: Path, ca
     assert "has a run of other settings" in capsys.readouterr().err
 
 
+def test_a_run_that_diverges_is_a_result_too(in_empty_folder: Path, capsys: pytest.CaptureFixture[str]):
+    wild = ["--set", "training.learning_rate=1e30", "--set", "training.steps=60", "--set", "training.max_rescues=3"]
+    assert main(["reproduce", RECIPE, *QUICK, *wild]) == 0
+    result = json.loads(result_path(Path("reproductions"), RECIPE, 0).read_text())
+    assert result["ended"] == "diverged"
+    assert result["ours"] is not True
+    assert "not finite" in capsys.readouterr().out
+
+
 def test_the_page_has_ours_the_papers_and_what_was_not_run(in_empty_folder: Path):
     assert main(["reproduce", RECIPE, *QUICK]) == 0
     assert main(["reproduce", "report", "--out", "page.md"]) == 0

@@ -15,6 +15,7 @@ from autapse.reproduce.recipe import Recipe
 from autapse.tasks import Stored
 from autapse.training.config import RunConfig
 from autapse.training.loop import Trainer
+from autapse.training.rescue import Diverged
 
 SHARE = 0.45  # of a budget for the run that chooses: the refit has as many epochs at most, of more data
 FIXED = {"training.seed": "--seed", "training.seconds": "--budget"}
@@ -95,11 +96,18 @@ def _train(config: RunConfig, folder: Path, show: Callable[[RunConfig], Any]) ->
             return summary
     with show(config) as screen:
         if (folder / "state.json").exists():
-            return Trainer.resume(folder, screen).train()
-        if folder.exists():
-            shutil.rmtree(folder)  # it was stopped before its first checkpoint
-        trainer = Trainer(config, screen)
-        return trainer.start(files.new_folder(folder)).train()
+            trainer = Trainer.resume(folder, screen)
+        else:
+            if folder.exists():
+                shutil.rmtree(folder)  # it was stopped before its first checkpoint
+            trainer = Trainer(config, screen)
+            trainer.start(files.new_folder(folder))
+        try:
+            return trainer.train()
+        except Diverged as error:  # that is a result too: of the best weights before
+            screen.note(str(error))
+            trainer.progress.stopped_by = "diverged"
+            return trainer.summarise()
 
 
 def _epochs(summary: dict[str, Any]) -> float:
@@ -158,8 +166,9 @@ def _papers_epochs(recipe: Recipe, summary: dict[str, Any]) -> float:
 
 def _ended(first: dict[str, Any], last: dict[str, Any], papers: float) -> str:
     """Whether a run was cut off, was shorter than the paper's by its settings, or went all the way."""
-    if "time" in (first["stopped_by"], last["stopped_by"]):
-        return "out of time"
+    for reason, words in (("diverged", "diverged"), ("time", "out of time")):
+        if reason in (first["stopped_by"], last["stopped_by"]):
+            return words
     shorter = first["stopped_by"] == "steps" and first["epochs"] < 0.99 * papers
     return "to the end of a shorter training" if shorter else "to the end"
 

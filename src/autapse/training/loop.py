@@ -126,7 +126,7 @@ class Trainer:
         """Train to the end and return the summary, which is also in summary.json."""
         try:
             self._loop()
-            return self._summarise()
+            return self.summarise()
         finally:
             if self.log:
                 self.log.close()
@@ -249,7 +249,8 @@ class Trainer:
 
     # Records ----------------------------------------------------------------------------------------------------
 
-    def _summarise(self) -> dict[str, Any]:
+    def summarise(self) -> dict[str, Any]:
+        """Score the best weights on the test set; the summary is also in summary.json."""
         task, progress = self.config.task, self.progress
         self.model.load_state_dict(self.best)
         summary: dict[str, Any] = {}
