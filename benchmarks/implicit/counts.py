@@ -28,7 +28,7 @@ from autapse.solve import (
     Tridiagonal,
     recommended,
 )
-from autapse.training.evaluation import Tensors
+from autapse.training.batches import Tensors
 
 SOLVERS: dict[str, Solver] = {
     "recommended": recommended(),

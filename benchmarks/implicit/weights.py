@@ -13,7 +13,8 @@ from torch import Tensor
 from autapse.models import Tagger
 from autapse.tasks import Walk
 from autapse.tasks.objectives import objective
-from autapse.training.evaluation import Tensors, epoch_order, evaluate
+from autapse.training.batches import Tensors, epoch_order
+from autapse.training.evaluation import evaluate
 
 
 @dataclass

@@ -64,7 +64,7 @@ def test_every_recipe_trains(recipe: Recipe, tmp_path: Path):
     result = reproduce(plan, tmp_path / "run", "the smoke test", quiet)
     assert result["recipe"] == recipe.id
     assert result["steps"] >= 1
-    assert result["ended"] == "to the end of a shorter training"
+    assert result["ended"].startswith("to the end")
     assert "smoke" in render({recipe.id: [result | {"ended": "smoke"}]}, [recipe])
     assert math.isfinite(result["test"])
     assert (result["held_out"] is not None) == plan.refit
