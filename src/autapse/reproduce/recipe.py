@@ -3,7 +3,8 @@
 What several cells share stands once, in a `common.toml` beside or above them; files are merged from the top down, key
 by key, the cell's own last. The tables of a file:
 
-    [about]     title (of the paper), table, column, row, note, mean (of the column, where the paper gives it)
+    [about]     title (of the paper), table, column, row, note, mean (of the column, where the paper gives it), unit
+                (error, accuracy, perplexity: of the table, for a row that the paper does not have)
     [task]      name, and the task's options
     [model]     the model's settings
     [training]  the training's settings
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 COMMON = "common.toml"
 RUN = ("task", "model", "training")  # the tables of a RunConfig, which knows their settings
 KEYS = {
-    "about": ("title", "table", "column", "row", "mean", "note"),
+    "about": ("title", "table", "column", "row", "mean", "unit", "note"),
     "protocol": ("refit",),
     "paper": ("accuracy", "error", "perplexity", "solved", "size_kb", "parameters", "minutes", "hours", "cited"),
 }

@@ -178,7 +178,7 @@ def in_papers_unit(recipe: Recipe, summary: dict[str, Any]) -> tuple[str, Any]:
     test = summary["test"]
     known = [unit for unit in ("accuracy", "error", "perplexity", "solved") if unit in recipe.paper]
     by_metric = {"error rate": "accuracy", "perplexity": "perplexity"}
-    unit = known[0] if known else by_metric.get(summary["metric"], "error")
+    unit = known[0] if known else recipe.about.get("unit", by_metric.get(summary["metric"], "error"))
     if test is None:
         return unit, None
     if unit == "accuracy":
