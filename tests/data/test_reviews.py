@@ -6,17 +6,38 @@ import tarfile
 import zipfile
 from collections import Counter
 from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 from autapse.checks import InputError
-from autapse.data.formats.reviews import iterate_yelp, read_imdb, read_yelp, tokenise
+from autapse.data.formats.reviews import iterate_imdb, iterate_yelp, tokenise
 from upstream_text import put, write_imdb, write_yelp
 
 AGAIN = "Remove it and get it again."
 TEXTS = ['Good "food"!', "Don't\ngo", "naïve – 5€", "", "three\\nlines,\\nhere"]
 WORDS = [["good", '"', "food", '"', "!"], ["don't", "go"], ["naïve", "–", "5", "€"], [], "three lines , here".split()]
+
+
+class Reviews(NamedTuple):
+    words: list[list[str]]
+    labels: np.ndarray
+    splits: list[str]
+
+
+def collected(reviews):
+    found = list(reviews)
+    labels = np.array([review.label for review in found], dtype=np.int64)
+    return Reviews([review.words for review in found], labels, [review.split for review in found])
+
+
+def read_yelp(path, limit=None):
+    return collected(iterate_yelp(path, limit))
+
+
+def read_imdb(path):
+    return collected(iterate_imdb(path))
 
 
 def message(read, *arguments) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from tyro.conf import OmitArgPrefixes
 
 from autapse import checks, files
 from autapse.cli.parse import wants_help
-from autapse.cli.run import Train, make_folder, parse_task, task_help, train_shown
+from autapse.cli.run import Train, make_folder, one_process_only, parse_task, task_help, train_shown
 from autapse.tasks import Task
 from autapse.training.config import ModelConfig, RunConfig, StackConfig
 
@@ -34,10 +33,7 @@ def main(words: list[str]) -> int:
     if wants_help(words):
         return task_help("compare", "Train several networks on a task; one table, one figure.")
     args = parse_task(Compare, "compare", words)
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise checks.InputError(
-            "`autapse compare` is for one process. Under torchrun use `autapse run` for each network."
-        )
+    one_process_only("compare", "`autapse run` for each network")
     runs = {
         cell: RunConfig(task=args.task, model=ModelConfig(cell=cell, **vars(args.stack)), training=args.training)
         for cell in split_cells(args.cells)

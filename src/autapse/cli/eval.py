@@ -30,7 +30,7 @@ def main(words: list[str]) -> None:
     from autapse.training.checkpoint import check_data
 
     model, config, known = load_run(args.run)
-    check_data(config.task, known, args.run)
+    check_data(config.task.signature(), known, args.run)
     data = config.task.split(args.split, config.training.seed)
     if not len(data):
         raise checks.InputError(f"{args.run} was trained without a {args.split} set: its task has validation = 0.")

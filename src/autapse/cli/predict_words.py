@@ -13,9 +13,9 @@ from autapse.data.formats.table import Sequences
 from autapse.data.formats.timeseries import suffix
 from autapse.data.ragged import Ragged
 from autapse.data.tree import read_bytes
-from autapse.data.vocabulary import Vocabulary, text_lines
+from autapse.data.vocabulary import UNKNOWN, Vocabulary, text_lines
 from autapse.tasks import POS, Signature, Task
-from autapse.tasks.pos import UNKNOWN, encode
+from autapse.tasks.pos import encode
 from autapse.tasks.reviews import ReviewTask
 
 Sentences = list[tuple[str, ...]]

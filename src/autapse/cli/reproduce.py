@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from tyro.conf import UseAppendAction
 
 from autapse import checks, files
 from autapse.cli.parse import parse, positional, wants_help
+from autapse.cli.run import one_process_only
 
 USAGE = """usage: autapse reproduce list [PREFIX]
        autapse reproduce show ID
@@ -113,8 +113,7 @@ def _report(args: Report) -> int:
 def _reproduce(name: str, args: Reproduce, command: str) -> int:
     from autapse.reproduce.recipe import find_recipe
 
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise checks.InputError("`autapse reproduce` is for one process. Under torchrun use `autapse run`.")
+    one_process_only("reproduce", "`autapse run`")
     recipe = find_recipe(name)
     budget = None if args.budget is None else seconds(args.budget)
     overrides = dict(_setting(text) for text in args.set)

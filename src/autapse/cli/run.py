@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -108,6 +109,12 @@ def _what_else(word: str, command: str) -> str:
         return "A file of your own ends in .ts, .tsv, .csv or .npz."
     meant = f"A set of the UEA and UCR archive: autapse {command} {Archive.name} --dataset {word}"
     return meant if word[:1].isupper() else ""
+
+
+def one_process_only(command: str, instead: str) -> None:
+    """Refuse to be started by torchrun."""
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise checks.InputError(f"`autapse {command}` is for one process. Under torchrun use {instead}.")
 
 
 def task_help(command: str, about: str) -> int:

@@ -11,6 +11,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import NoReturn
 
@@ -60,11 +61,15 @@ class Tree(ABC):
 
     def read(self, name: str) -> bytes:
         """A file's content; where only `name`.gz, .bz2 or .xz is there, that one's, decompressed."""
-        known = set(self.names())
         for suffix in ("", *DECOMPRESSORS):
-            if name + suffix in known:
+            if name + suffix in self._known:
                 return decompress(self.raw(name + suffix), self.where(name + suffix))
         raise checks.InputError(f"{self.where(name)} is missing.")
+
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        """The names once more, to look one up: a data set may have tens of thousands."""
+        return frozenset(self.names())
 
     def where(self, name: str) -> str:
         """What to call a file in a message."""
@@ -76,11 +81,9 @@ class Folder(Tree):
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._names: list[str] | None = None
+        self._names = sorted(p.relative_to(root).as_posix() for p in root.rglob("*") if p.is_file())
 
     def names(self) -> list[str]:
-        if self._names is None:
-            self._names = sorted(p.relative_to(self.root).as_posix() for p in self.root.rglob("*") if p.is_file())
         return self._names
 
     def raw(self, name: str) -> bytes:

@@ -9,6 +9,9 @@ import numpy as np
 from autapse import checks
 from autapse.data.tree import damaged
 
+UNKNOWN = "<unk>"
+"""What stands for words that a vocabulary does not have, in the Penn Treebank's text and in all of ours."""
+
 
 class Vocabulary:
     """Each word has one id, its place in the list; `unknown` names the word that stands for all others, if any does.

@@ -69,8 +69,7 @@ class SequenceModel(nn.Module):
 
     def at_end(self, x: Tensor, lengths: Any = None, keys: Any = None) -> Tensor:  # [B, T, D] -> [B, output_size]
         """The head on the last layer at each sequence's own end."""
-        _, h_n = self._run(x, lengths, keys)
-        return self._masked(self.head(self.output_dropout(self.layer.final_output(h_n))))
+        return self._from_end(self._run(x, lengths, keys)[1])
 
     def at_each(self, x: Tensor, lengths: Any = None, keys: Any = None) -> Tensor:  # [B, T, D] -> [B, T, output_size]
         """The head on the last layer at every position."""
@@ -100,6 +99,9 @@ class SequenceModel(nn.Module):
         named = {} if keys is None else {"keys": keys}
         output, h_n = self.layer(self.inputs(x), lengths=lengths, **named)
         return output, h_n
+
+    def _from_end(self, h_n: Any) -> Tensor:  # [B, output_size]
+        return self._masked(self.head(self.output_dropout(self.layer.final_output(h_n))))
 
     def _masked(self, output: Tensor) -> Tensor:  # [B, ...]
         """What a layer could not solve is left out of the gradient: no loss may learn from wrong states."""

@@ -50,7 +50,7 @@ class QuestionAnswering(SequenceModel):
         back = (steps - told[:, None]).clamp(min=0)[..., None]
         both = torch.where((steps < told[:, None])[..., None], story, question.gather(1, back.expand_as(question)))
         _, h_n = self.layer(both, lengths=ends)
-        return self._masked(self.head(self.output_dropout(self.layer.final_output(h_n))))
+        return self._from_end(h_n)
 
     def predict(self, x: Tensor, lengths: Any = None) -> Tensor:  # [B]
         """The most probable answer, in evaluation mode."""

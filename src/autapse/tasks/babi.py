@@ -14,11 +14,9 @@ from autapse import checks
 from autapse.data.formats.babi import TASKS, Question, read_babi
 from autapse.data.places import source
 from autapse.data.ragged import Ragged
-from autapse.data.vocabulary import Vocabulary
+from autapse.data.vocabulary import UNKNOWN, Vocabulary
 from autapse.tasks.base import Kind, Metric, Signature
 from autapse.tasks.stored import Examples, Parts, Stored
-
-UNKNOWN = "<unk>"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,13 +17,12 @@ from autapse.data.cache import cached, pack_strings, unpack_strings
 from autapse.data.formats.conllu import TaggedSentence, read_conllu, read_tagged_lines
 from autapse.data.places import source
 from autapse.data.ragged import Ragged
-from autapse.data.vocabulary import Vocabulary
+from autapse.data.vocabulary import UNKNOWN, Vocabulary
 from autapse.tasks.base import SPLITS, Kind, Metric, Signature, Split
 from autapse.tasks.stored import Examples, Parts, Stored
 
 Tags = Literal["upos", "xpos"]
 FILES = {"train": "train", "validation": "dev", "test": "test"}
-UNKNOWN = "<unk>"
 AFFIXES = ((2, 3, 4), 2000)  # lengths; the most frequent prefixes and suffixes of each
 COLUMNS = 1 + 2 * len(AFFIXES[0])  # of words: the word itself, its prefixes, its suffixes
 SHAPES = 8

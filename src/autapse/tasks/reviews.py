@@ -16,11 +16,9 @@ from autapse.data.cache import cached, pack_strings, unpack_strings
 from autapse.data.formats.reviews import Review, iterate_imdb, iterate_yelp
 from autapse.data.places import source
 from autapse.data.ragged import Ragged
-from autapse.data.vocabulary import Vocabulary
+from autapse.data.vocabulary import UNKNOWN, Vocabulary
 from autapse.tasks.base import Kind, Metric, Signature
 from autapse.tasks.stored import Examples, Parts, Stored
-
-UNKNOWN = "<unk>"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -246,9 +246,8 @@ def load_run(run_or_file: str | Path, device: torch.device | str = "cpu") -> tup
     return model.eval(), config, signature
 
 
-def check_data(task: Task, known: Signature, source: object) -> None:
+def check_data(present: Signature, known: Signature, source: object) -> None:
     """The data must still be what a run was trained on, as far as its signature tells."""
-    present = task.signature()
     changed = [f.name for f in dataclasses.fields(known) if getattr(known, f.name) != getattr(present, f.name)]
     if changed:
         raise checks.InputError(

@@ -100,8 +100,8 @@ class Trainer:
         if RunConfig.from_json(files.read_json(folder / "config.json"), folder / "config.json") != config:
             remedy = "Start a new run for other settings; put the old ones back to resume."
             raise checks.InputError(f"{folder / 'config.json'} was changed since {path.name} was written. {remedy}")
-        checkpoint.check_data(config.task, known, folder)
         trainer = cls(config, show)
+        checkpoint.check_data(trainer.signature, known, folder)
         checkpoint.load_weights(trainer.model, checkpoint.part(tensors, "model."), path)
         checkpoint.load_optimizer(trainer.optimizer, trainer.model, tensors)
         if trainer.model.solutions is not None:
@@ -166,17 +166,11 @@ class Trainer:
         """Gradients of the mean loss over the global batch; returns this process's part of that mean."""
         share = self.world.share(indices)
         batch = self.feed.batch(self.progress.step, share)
-        count = self._count(batch, indices)
+        count = self.world.total(self.objective.count(batch.targets))
         loss = self.objective.loss(self._output(model, batch, share), batch.targets) / count
         self._note_solves()
         (loss * self.world.size).backward()  # DDP averages over processes; the loss is a sum over them
         return float(loss.detach())
-
-    def _count(self, batch: Batch, indices: list[int]) -> int:
-        """What the batch of all processes together counts."""
-        if self.world.size > 1:
-            batch = self.feed.batch(self.progress.step, indices)
-        return self.objective.count(batch.targets)
 
     def _output(self, model: torch.nn.Module, batch: Batch, sequences: list[int]) -> Tensor:
         if not self.model.carries:

@@ -10,10 +10,10 @@ import numpy as np
 
 from autapse import checks
 from autapse.data.tree import Tree, damaged, open_tree
-from autapse.data.vocabulary import Vocabulary, text_lines
+from autapse.data.vocabulary import UNKNOWN, Vocabulary, text_lines
 
 FILES = {"train": "ptb.train.txt", "validation": "ptb.valid.txt", "test": "ptb.test.txt"}
-EOS, UNKNOWN = "<eos>", "<unk>"
+EOS = "<eos>"
 
 
 @dataclass(frozen=True, eq=False)

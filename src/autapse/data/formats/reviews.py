@@ -9,12 +9,9 @@ import re
 import tarfile
 import zipfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import islice, product
 from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple
-
-import numpy as np
 
 from autapse import checks
 from autapse.data.tree import BROKEN, damaged, open_tree
@@ -35,25 +32,6 @@ class Review(NamedTuple):
     split: str  # "train" or "test"; "all" where upstream does not split
 
 
-@dataclass(frozen=True, eq=False)
-class Reviews:
-    """All reviews of a data set."""
-
-    words: list[list[str]]
-    labels: np.ndarray  # [N] int64
-    splits: list[str]
-
-    @classmethod
-    def of(cls, reviews: Iterable[Review]) -> Reviews:
-        """Collected from an iterator."""
-        words, labels, splits = [], [], []
-        for review in reviews:
-            words.append(review.words)
-            labels.append(review.label)
-            splits.append(review.split)
-        return cls(words, np.array(labels, dtype=np.int64), splits)
-
-
 def tokenise(text: str) -> list[str]:
     """Lower-case words, apostrophes inside them kept; each punctuation mark is a token; <br /> is dropped.
 
@@ -61,11 +39,6 @@ def tokenise(text: str) -> list[str]:
     ["don't", 'go', '!', 'never', '.']
     """
     return TOKEN.findall(BREAK.sub(" ", text.lower()))
-
-
-def read_yelp(path: Path, limit: int | None = None) -> Reviews:
-    """What `iterate_yelp` gives, collected."""
-    return Reviews.of(iterate_yelp(path, limit))
 
 
 def iterate_yelp(path: Path, limit: int | None = None) -> Iterator[Review]:
@@ -86,13 +59,10 @@ def iterate_yelp(path: Path, limit: int | None = None) -> Iterator[Review]:
         raise checks.InputError(f"{path} has neither train.csv and test.csv nor yelp_academic_dataset_review.json.")
 
 
-def read_imdb(path: Path) -> Reviews:
-    """IMDB's reviews from the folder aclImdb or from aclImdb_v1.tar.gz: {train,test}/{neg,pos}/<n>_<rating>.txt."""
-    return Reviews.of(iterate_imdb(path))
-
-
 def iterate_imdb(path: Path) -> Iterator[Review]:
-    """IMDB's reviews one by one, by name."""
+    """IMDB's reviews one by one, by name, from the folder aclImdb or from aclImdb_v1.tar.gz:
+    {train,test}/{neg,pos}/<n>_<rating>.txt.
+    """
     with open_tree(path) as tree:
         places = {name: (found[1], found[2]) for name in tree.names() if (found := IMDB.fullmatch(name))}
         for split, kind in product(("train", "test"), ("neg", "pos")):
