@@ -11,16 +11,12 @@ from autapse.cli.compare import split_cells
 from autapse.cli.main import VERBS, main
 from autapse.layers.names import LAYERS
 from autapse.tasks import TASKS, Adding
+from command_line import said
 from small import autapse
 
 SMALL = (
     "--length 8 --train-size 64 --validation-size 16 --test-size 16 --hidden-size 4 --steps 6 --eval-every 3".split()
 )
-
-
-def said(capsys, *words):
-    assert main(words) == 0
-    return capsys.readouterr().out
 
 
 def test_help_names_every_verb(capsys):
@@ -65,6 +61,17 @@ def test_the_command_line_answers_without_torch():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_warning_is_one_line_without_our_code():
+    code = (
+        "import sys, types, warnings; from autapse.cli.main import main\n"
+        "sys.modules['autapse.cli.cells'] = types.SimpleNamespace(main=lambda rest: warnings.warn('Take care.'))\n"
+        "usual = warnings.formatwarning\n"
+        "sys.exit(main(['cells']) or warnings.formatwarning is not usual)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "autapse: Take care.\n")
 
 
 def test_run_eval_predict(capsys, tmp_path, monkeypatch):

@@ -12,7 +12,7 @@ import pytest
 
 from autapse.checks import InputError
 from autapse.data.ragged import Ragged
-from autapse.data.tree import decompress, open_tree, read_bytes
+from autapse.data.tree import decompress, open_tree, read_bytes, text_lines
 from upstream import write_files, write_tar, write_zip
 
 LENGTHS = [3, 0, 5, 1, 0]
@@ -151,3 +151,21 @@ def test_a_flipped_bit_in_a_zip_is_noticed_wherever_it_is(tmp_path):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
         with pytest.raises(InputError, match=r"a\.zip is damaged at "), open_tree(path) as tree:
             tree.read("a.txt")
+
+
+def test_lines_end_at_line_breaks_only():
+    assert text_lines("a\u2028b\r\nc\x0bd\n\n".encode(), "f") == ["a\u2028b", "c\x0bd", ""]
+
+
+@pytest.mark.parametrize(
+    ("content", "where"),
+    [
+        (b"", "line 1: the file is empty"),
+        (b"one\ntw", "line 2: the file ends within a line"),
+        (b"one\nt\xffo\n", "line 2: byte 5 of the file is not UTF-8 text"),
+    ],
+)
+def test_damaged_text_says_where(content, where):
+    with pytest.raises(InputError) as error:
+        text_lines(content, "some.txt")
+    assert str(error.value) == f"some.txt is damaged at {where}. Remove it and get it again."

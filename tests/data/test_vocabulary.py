@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from autapse.checks import InputError
-from autapse.data.vocabulary import Vocabulary, text_lines
+from autapse.data.vocabulary import Vocabulary
 
 
 def test_most_frequent_first_and_equals_alphabetically_behind_the_special_entries():
@@ -67,21 +67,3 @@ def test_what_breaks_a_rule_is_named(make, message):
     with pytest.raises(InputError) as error:
         make()
     assert str(error.value) == message
-
-
-def test_lines_end_at_line_breaks_only():
-    assert text_lines("a\u2028b\r\nc\x0bd\n\n".encode(), "f") == ["a\u2028b", "c\x0bd", ""]
-
-
-@pytest.mark.parametrize(
-    ("content", "where"),
-    [
-        (b"", "line 1: the file is empty"),
-        (b"one\ntw", "line 2: the file ends within a line"),
-        (b"one\nt\xffo\n", "line 2: byte 5 of the file is not UTF-8 text"),
-    ],
-)
-def test_damaged_text_says_where(content, where):
-    with pytest.raises(InputError) as error:
-        text_lines(content, "some.txt")
-    assert str(error.value) == f"some.txt is damaged at {where}. Remove it and get it again."

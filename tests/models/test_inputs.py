@@ -21,6 +21,12 @@ def test_words_are_looked_up_and_numbers_follow():
     assert inputs(x).dtype == torch.float64
 
 
+def test_vectors_of_words_start_small():
+    (table,) = Inputs(1, vocabularies=[300], embedding_size=[40]).tables
+    assert 0.099 < table.weight.abs().max() <= 0.1
+    assert table.weight.std().item() == pytest.approx(0.1 / 3**0.5, rel=0.02)  # a uniform distribution's
+
+
 def test_the_last_size_holds_for_further_vocabularies():
     inputs = Inputs(5, vocabularies=[5, 4, 3], embedding_size=[7, 2])
     assert [tuple(table.weight.shape) for table in inputs.tables] == [(5, 7), (4, 2), (3, 2)]

@@ -104,6 +104,7 @@ def test_each_word_follows_from_the_one_before():
     model = model_of("rnn")
     with torch.no_grad():
         model.layer.get_parameter("weight_hh_l0").zero_()
+        model.inputs.tables[0].weight.mul_(20)  # so that what follows differs from word to word
         model.head.weight.mul_(3)
     chances = torch.softmax(model(torch.arange(WORDS).view(WORDS, 1, 1))[0][:, 0], dim=1).detach()
     words = model.sample(torch.tensor([3]), 1500)

@@ -59,40 +59,66 @@ class EquilibriumTanh(EquilibriumRule):
         alpha = u + F.linear(previous, weights)
         return torch.tanh(_above(alpha.abs())).copysign(alpha)
 
-    def solve(self, previous: Tensor, u: Tensor, weights: Tensor) -> tuple[Tensor, SolveReport]:
-        if self.solver is not None:
-            return super().solve(previous, u, weights)
+    def settle(self, previous: Tensor, u: Tensor, weights: Tensor) -> tuple[Tensor, SolveReport]:
+        """Its own way is a function of α alone, which has a derivative in closed form."""
+        if self.solver is not None or previous.is_meta:
+            return super().settle(previous, u, weights)
         alpha = u + F.linear(previous, weights)
+        h, iterations = _Phi.apply(alpha, self.floor)
+        with torch.no_grad():
+            settled = torch.tanh(h + alpha)
+            residual, size = torch.stack((settled - h, h)).norm(dim=2).double()
+            relative = torch.where(residual == 0, 0.0, residual / size).nan_to_num(nan=torch.inf)
+            report = SolveReport(
+                (relative <= self.tolerance(u)).cpu(),
+                relative.cpu(),
+                iterations.cpu(),
+                1.0 + iterations.double().cpu(),
+                ("scalar newton",) * len(h),
+                (settled.square() < self.floor).any(1).cpu(),
+            )
+        return h, report
+
+
+class _Phi(torch.autograd.Function):
+    """Φ(α), and the iterations of each row: dΦ = (1 − Φ²)/Φ² dα, with the floor."""
+
+    @staticmethod
+    def forward(alpha: Tensor, floor: float) -> tuple[Tensor, Tensor]:
         h, iterations = equilibrium(alpha)
-        residual = (self.phi(h, previous, u, weights) - h).norm(dim=1).double()
-        size = h.norm(dim=1).double()
-        report = SolveReport(
-            (residual <= self.tolerance(u) * size).cpu(),
-            torch.where(residual == 0, 0.0, residual / size).nan_to_num(nan=torch.inf).cpu(),
-            iterations.cpu(),
-            1.0 + iterations.double().cpu(),
-            ("scalar newton",) * len(h),
-        )
-        return h, self.flag(h, previous, u, weights, report)
+        # A row with a unit that is no number is none, as with any other network.
+        return h.masked_fill(h.isnan().any(1, keepdim=True), torch.nan), iterations
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, float], output: tuple[Tensor, Tensor]) -> None:
+        ctx.floor = inputs[1]
+        ctx.save_for_backward(output[0])
+        ctx.mark_non_differentiable(output[1])
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor, _: Any) -> tuple[Tensor, None]:
+        # Of the saved solution alone, so that autograd can differentiate it again.
+        square = ctx.saved_tensors[0].square()
+        return gradient * (1 - square) / square.clamp_min(ctx.floor), None
 
 
 def equilibrium(alpha: Tensor) -> tuple[Tensor, Tensor]:  # [B, H] -> [B, H], [B]
     """Φ(α), and the Newton iterations that each row took."""
-    size = alpha.abs()
+    size = alpha.abs().clamp(max=SATURATED)
     s = _above(size)
     active = torch.ones_like(size, dtype=torch.bool)
     iterations = torch.zeros(len(alpha), dtype=torch.long, device=alpha.device)
-    tolerance = 0.5 * torch.finfo(alpha.dtype).eps ** 0.5  # the error after a step is about its square
+    numbers = torch.finfo(alpha.dtype)
+    tolerance = 0.5 * numbers.eps**0.5  # the error after a step is about its square
     for _ in range(ITERATIONS):
-        # Its own limit at α = 0 and at infinity, where the quotient is no number.
-        change = torch.nan_to_num((_difference(s) - size) / torch.tanh(s).square(), 0.0, 0.0, 0.0)
+        slope = torch.tanh(s).square()
+        change = (_difference(s, slope) - size) / slope.clamp_min(numbers.tiny)
         s = torch.where(active, s - change, s)
         iterations += active.any(1)
-        active = active & (change.abs() > tolerance * s)
+        active &= change.abs() > tolerance * s
         if not bool(active.any()):
             break
-    h = torch.where(size > SATURATED, 1.0, torch.tanh(s)).to(alpha.dtype)
-    return torch.where(alpha.isnan(), alpha, h * alpha.sign()), iterations
+    return torch.tanh(s).copysign(alpha), iterations
 
 
 def _above(size: Tensor) -> Tensor:
@@ -101,14 +127,13 @@ def _above(size: Tensor) -> Tensor:
     return torch.where(root < 1, root + 0.6 * size, size + 1)
 
 
-def _difference(s: Tensor) -> Tensor:
-    """S − tanh s without cancellation: Σ 2k/(2k+1)!·s²ᵏ⁺¹ / cosh s for small s, all terms positive."""
+def _difference(s: Tensor, slope: Tensor) -> Tensor:
+    """S − tanh s without cancellation: Σ 2k/(2k+1)!·s²ᵏ⁺¹ / cosh s for small s, all terms positive; slope = tanh² s."""
     square = torch.clamp(s, max=1.0).square()
     total = torch.zeros_like(s)
-    for coefficient in SERIES:
+    for coefficient in SERIES.get(s.dtype, SERIES[torch.float64]):
         total = (total + coefficient) * square
-    small = total * s / torch.cosh(s.clamp(max=1.0))
-    return torch.where(s < 1, small, s - torch.tanh(s))
+    return torch.where(s < 1, total * s * (1 - slope).sqrt(), s - slope.sqrt())
 
 
 def _series(terms: int) -> tuple[float, ...]:
@@ -119,4 +144,5 @@ def _series(terms: int) -> tuple[float, ...]:
     return tuple(reversed(found))
 
 
-SERIES = _series(10)  # 20/21!: below the rounding of float64 for s up to 1
+# For s up to 1 the first term left out, 22/23! and 14/15!, is below the rounding.
+SERIES = {torch.float64: _series(10), torch.float32: _series(6)}

@@ -6,6 +6,7 @@ import errno
 import importlib
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 
 from autapse import __version__, checks
@@ -31,6 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0, 1 if training diverged or results that are to be timed differ, 2 for a mistake, 130 for Ctrl-C.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
+    usual, warnings.formatwarning = warnings.formatwarning, _one_line
     try:
         return _dispatch(words)
     except checks.InputError as error:
@@ -48,6 +50,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if code is None:
             raise
         return _complain(str(error), code)
+    finally:
+        warnings.formatwarning = usual
+
+
+def _one_line(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    """A warning as users of a command read it, without the line of our code that gave it."""
+    return f"autapse: {message}\n"
 
 
 def _dispatch(words: list[str]) -> int:

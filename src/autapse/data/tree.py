@@ -46,6 +46,20 @@ def decompress(content: bytes, name: object) -> bytes:
         damaged(name, f"byte {len(content)}", f"it cannot be decompressed ({error})")
 
 
+def text_lines(content: bytes, name: object) -> list[str]:
+    """The lines of a UTF-8 text of which each, the last one too, ends in a line break: a cut file is found out."""
+    try:
+        text = content.decode("utf-8").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        damaged(name, f"line {line}", f"byte {error.start} of the file is not UTF-8 text")
+    # Not splitlines: other separators, such as U+2028, occur inside sentences.
+    *lines, rest = text.split("\n")
+    if rest or not lines:
+        damaged(name, f"line {len(lines) + 1}", "the file ends within a line" if rest else "the file is empty")
+    return lines
+
+
 class Tree(ABC):
     """Named files under one root; names are relative, with slashes."""
 

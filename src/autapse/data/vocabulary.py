@@ -1,4 +1,4 @@
-"""Words and their numbers, and the lines of the text files that they come from."""
+"""Words and their numbers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from autapse import checks
-from autapse.data.tree import damaged
 
 UNKNOWN = "<unk>"
 """What stands for words that a vocabulary does not have, in the Penn Treebank's text and in all of ours."""
@@ -83,17 +82,3 @@ class Vocabulary:
         if (number := checks.integer("ids", n, minimum=0)) >= len(self):
             checks.fail("ids", f"be below the vocabulary's size {len(self)}", number)
         return number
-
-
-def text_lines(content: bytes, name: object) -> list[str]:
-    """The lines of a UTF-8 text of which each, the last one too, ends in a line break: a cut file is found out."""
-    try:
-        text = content.decode("utf-8").replace("\r\n", "\n")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        damaged(name, f"line {line}", f"byte {error.start} of the file is not UTF-8 text")
-    # Not splitlines: other separators, such as U+2028, occur inside sentences.
-    *lines, rest = text.split("\n")
-    if rest or not lines:
-        damaged(name, f"line {len(lines) + 1}", "the file ends within a line" if rest else "the file is empty")
-    return lines

@@ -9,6 +9,8 @@ from torch import Tensor, nn
 
 from autapse import checks
 
+SPREAD = 0.1  # of new vectors: at torch's 1, those of rare words stay noise that drowns what else is known of them
+
 
 class Inputs(nn.Module):
     """Columns of words become vectors of their own tables; numbers are standardised where mean and scale are known.
@@ -46,6 +48,8 @@ class Inputs(nn.Module):
             nn.Embedding(checks.integer("vocabularies", count, minimum=1), size, device=device, dtype=dtype)
             for count, size in zip(vocabularies, sizes[:words], strict=True)
         )
+        for vectors in self.tables.parameters():
+            nn.init.uniform_(vectors, -SPREAD, SPREAD)
         self.standardised = bool(mean or scale)
         if self.standardised:  # part of the model: who loads it passes numbers as the sensor gives them
             self.register_buffer("mean", torch.tensor(mean or [0.0] * numbers, device=device, dtype=dtype))

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from autapse import checks
-from autapse.data.tree import Tree, damaged, open_tree
-from autapse.data.vocabulary import text_lines
+from autapse.data.tree import Tree, damaged, open_tree, text_lines
 
 TASKS = 20
 SPLITS = ("train", "test")

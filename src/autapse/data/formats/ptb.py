@@ -9,8 +9,8 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from autapse import checks
-from autapse.data.tree import Tree, damaged, open_tree
-from autapse.data.vocabulary import UNKNOWN, Vocabulary, text_lines
+from autapse.data.tree import Tree, damaged, open_tree, text_lines
+from autapse.data.vocabulary import UNKNOWN, Vocabulary
 
 FILES = {"train": "ptb.train.txt", "validation": "ptb.valid.txt", "test": "ptb.test.txt"}
 EOS = "<eos>"

@@ -19,8 +19,7 @@ import numpy as np
 from autapse import checks
 from autapse.data.filterbank import frame_count, log_mel
 from autapse.data.formats.wav import read_wav
-from autapse.data.tree import BROKEN, damaged, open_tree
-from autapse.data.vocabulary import text_lines
+from autapse.data.tree import BROKEN, damaged, open_tree, text_lines
 
 COMMANDS = ("yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go")
 DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
