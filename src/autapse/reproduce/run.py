@@ -76,7 +76,7 @@ def reproduce(plan: Plan, folder: Path, command: str, show: Callable[[RunConfig]
 
     `show` makes a context manager that is the `Show` of one run.
     """
-    before = hardware()
+    before = {"commit": commit(), "hardware": hardware()}  # not what they are when a long run ends
     first = _train(plan.config, folder / "fit", show)
     second = None
     if plan.refit:
@@ -126,7 +126,7 @@ def _result(
     result: dict[str, Any] = {
         "recipe": recipe.id,
         "command": command,
-        "commit": commit(),
+        "commit": before["commit"],
         "unit": unit,
         "ours": ours,
         "paper": paper,
@@ -152,7 +152,7 @@ def _result(
         "differences": plan.differences(),
         "inferred": recipe.inferred,
         "settings": {name: value for name, value in plan.config.to_json().items() if name != "autapse"},
-        "hardware": before,
+        "hardware": before["hardware"],
         "software": software(),
     }
     return result
