@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -17,7 +18,7 @@ OPTIONS = {
 COMMON = "--cell rin --hidden-size 8 --steps 40 --batch-size 15 --eval-every 20"
 
 
-def torchrun(processes, words, cwd):
+def torchrun(processes, words, cwd, program=("-m", "autapse")):
     command = [
         sys.executable,
         "-m",
@@ -25,7 +26,7 @@ def torchrun(processes, words, cwd):
         f"--nproc-per-node={processes}",
     ]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command += ["--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", "-m", "autapse", *words]
+    command += ["--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", *program, *words]
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, env=environment, check=False)
 
 
@@ -52,6 +53,25 @@ def test_each_line_is_said_once_and_resume_joins_too(tmp_path):
     done = torchrun(2, ["resume", "two"], tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("is finished, at step 40") == 1
+
+
+PARTING = """
+import pathlib, sys
+from autapse.cli.main import main
+
+code = main(sys.argv[1:])
+left = [task.read_text().strip() for task in pathlib.Path("/proc/self/task").glob("*/comm")]
+assert not any("gloo" in name for name in left), left
+sys.exit(code)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="names of threads are read from /proc")
+def test_processes_that_have_parted_keep_no_thread_that_could_abort_them_at_the_end(tmp_path):
+    (tmp_path / "parting.py").write_text(PARTING)
+    words = ["run", "adding", *OPTIONS["adding"].split(), *COMMON.split(), "--out", "two"]
+    done = torchrun(2, words, tmp_path, program=["parting.py"])
+    assert done.returncode == 0, done.stderr
 
 
 def test_divergence_is_told_once_and_names_the_checkpoint(tmp_path):

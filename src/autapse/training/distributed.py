@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, distributed, nn
+from torch import Tensor, distributed
 
 
 @dataclass(frozen=True)
@@ -56,9 +57,18 @@ class World:
         """What `gathered` has of this process."""
         return whole[:, self.rank :: self.size]
 
-    def wrap(self, model: nn.Module) -> nn.Module:
-        """The model with gradients averaged over the processes."""
-        return nn.parallel.DistributedDataParallel(model) if self.size > 1 else model
+    def add_up(self, tensors: list[Tensor]) -> None:
+        """Put the sum over all processes in place of each tensor, with one message.
+
+        DistributedDataParallel would send while gradients are still being computed, which gains little for networks
+        as small as ours, and holds the process group, which `leave` must be able to end.
+        """
+        if self.size == 1:
+            return
+        flat = torch.cat([tensor.flatten() for tensor in tensors])
+        distributed.all_reduce(flat)
+        for tensor, part in zip(tensors, flat.split([tensor.numel() for tensor in tensors]), strict=True):
+            tensor.copy_(part.view_as(tensor))
 
 
 def join() -> World:
@@ -67,12 +77,17 @@ def join() -> World:
     if size > 1 and not distributed.is_initialized():
         if torch.cuda.is_available():
             torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
+        # To be loaded before there is a group: its functions keep the group of that moment, as a default, for good.
+        importlib.import_module("torch.distributed.nn")
         # Decisions travel as CPU tensors, gradients on the device of the model.
         distributed.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
     return World(int(os.environ.get("RANK", "0")), size) if size > 1 else World()
 
 
 def leave() -> None:
-    """Take leave of the other processes."""
+    """Part from the other processes, and end the threads that carried the messages.
+
+    A thread that is still there when Python shuts down, and lets go of a tensor then, aborts the program.
+    """
     if distributed.is_initialized():
         distributed.destroy_process_group()

@@ -132,14 +132,14 @@ class Trainer:
                 self.log.close()
 
     def _loop(self) -> None:
-        model, progress, settings = self.world.wrap(self.model), self.progress, self.settings
+        progress, settings = self.progress, self.settings
         clock, saved_at = time.perf_counter() - progress.seconds, time.perf_counter()
         self.show.begin(progress.step, self.steps)
         with _interrupts() as interrupted:
             while not progress.finished:
                 indices = self.feed.sequences(progress.step)
                 torch.manual_seed(_seed(settings.seed, progress.step, self.world.rank))  # dropout of this step
-                loss = self._backward(model, indices)
+                loss = self._backward(indices)
                 norm = clip(self.parameters, settings.clip_norm, settings.clip_value)
                 rate = learning_rate(settings, progress.step, self.steps, progress.halvings)
                 if finite(norm):
@@ -162,21 +162,22 @@ class Trainer:
                 if stop and not progress.finished:
                     raise Interrupted(progress.step, self.saved_step, f"autapse resume {self.folder}")
 
-    def _backward(self, model: torch.nn.Module, indices: list[int]) -> float:
+    def _backward(self, indices: list[int]) -> float:
         """Gradients of the mean loss over the global batch; returns this process's part of that mean."""
         share = self.world.share(indices)
         batch = self.feed.batch(self.progress.step, share)
         count = self.world.total(self.objective.count(batch.targets))
-        loss = self.objective.loss(self._output(model, batch, share), batch.targets) / count
+        loss = self.objective.loss(self._output(batch, share), batch.targets) / count
         self._note_solves()
-        (loss * self.world.size).backward()  # DDP averages over processes; the loss is a sum over them
+        loss.backward()
+        self.world.add_up([p.grad for p in self.parameters if p.grad is not None])
         return float(loss.detach())
 
-    def _output(self, model: torch.nn.Module, batch: Batch, sequences: list[int]) -> Tensor:
+    def _output(self, batch: Batch, sequences: list[int]) -> Tensor:
         if not self.model.carries:
             keys = {} if self.model.solutions is None else {"keys": sequences}
-            return model(batch.inputs, batch.lengths, **keys)
-        output, state = model(batch.inputs, batch.lengths, state=None if batch.fresh else self.carried)
+            return self.model(batch.inputs, batch.lengths, **keys)
+        output, state = self.model(batch.inputs, batch.lengths, state=None if batch.fresh else self.carried)
         self.carried = mapped(Tensor.detach, state)  # gradients end where a piece of text begins
         return output
 
