@@ -52,6 +52,8 @@ def test_a_result_holds_what_made_it(in_empty_folder: Path, capsys: pytest.Captu
         "reason": "",
     }
     assert "task.length: 12 instead of the paper's 200" in printed
+    reasons = {difference["reason"] for difference in result["differences"]}
+    assert [printed.count(f"why: {reason}\n") for reason in reasons] == [1] * len(reasons)
     assert "training.seconds" not in changed
     weights = next(Path("runs/reproduce").glob(f"{RECIPE}-seed3/fit/checkpoint-*.safetensors"))
     assert weights.stat().st_size > 0

@@ -616,6 +616,7 @@ def test_a_test_file_beside_the_training_file_is_used(tmp_path):
     for part in ("TRAIN", "TEST"):
         (tmp_path / f"x_{part}.ts").write_text(ts_text(*ts_arrays(part)))
     beside = OwnSeries(path=str(tmp_path / "x_TRAIN.ts"))
+    assert beside.baseline_text == "always the most frequent class"
     np.testing.assert_allclose(beside.split("test", 0).inputs[3], ts_arrays("TEST")[0][3], rtol=1e-6)
     assert len(beside.split("train", 0)) + len(beside.split("validation", 0)) == 12
     (tmp_path / "other.ts").write_text(ts_text(*ts_arrays("TRAIN")))
@@ -635,6 +636,7 @@ def test_numbers_of_ones_own(tmp_path):
     rows = {f"s{n}": (n + 0.5, [draw.random() for _ in range(2 + n % 3)]) for n in range(10)}
     task = OwnSeries(path=regression(tmp_path / "own.csv", rows), validation=0.25)
     assert (task.kind, task.metric) == ("regression", "mean squared error")
+    assert task.baseline_text == "always the mean of the training targets"
     splits = {split: task.split(split, 0) for split in SPLITS}
     assert [len(splits[split]) for split in SPLITS] == [6, 2, 2]
     seen = [float(y) for found in splits.values() for y in found.targets[:, 0]]

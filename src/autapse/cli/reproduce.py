@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -150,11 +152,10 @@ def _announce(console: Any, plan: Any) -> None:
 
     time = "to the paper's end" if plan.budget is None else f"within {duration(plan.budget)}"
     lines = [f"{plan.recipe.id}, {time}"]
-    for difference in plan.differences():
-        lines.append(
-            f"  {difference['setting']}: {difference['here']} instead of the paper's {difference['paper']}"
-            f" ({difference['reason']})"
-        )
+    by_reason = itemgetter("reason")
+    for reason, differences in groupby(sorted(plan.differences(), key=by_reason), key=by_reason):
+        lines += [f"  {one['setting']}: {one['here']} instead of the paper's {one['paper']}" for one in differences]
+        lines.append(f"    why: {reason}")
     lines += [f"  inferred: {setting}: {reading}" for setting, reading in plan.recipe.inferred.items()]
     for line in lines:
         console.print(line, highlight=False, soft_wrap=True, markup=False)

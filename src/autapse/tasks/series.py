@@ -31,11 +31,9 @@ class SeriesTask(Stored):
 
     validation: float = 0.2
 
-    baseline_text: ClassVar[str] = "always the most frequent class, or the mean"
-
     @classmethod
     def about(cls) -> str:
-        return f"classification or regression; trivial predictor: {cls.baseline_text}"
+        return "classification or regression; trivial predictor: always the most frequent class, or the mean"
 
     @abstractmethod
     def both(self) -> tuple[Series, Series]:
@@ -48,6 +46,10 @@ class SeriesTask(Stored):
     @property
     def metric(self) -> Metric:  # type: ignore[override]
         return "error rate" if self.both()[0].labels else "mean squared error"
+
+    @property
+    def baseline_text(self) -> str:  # type: ignore[override]
+        return "always the most frequent class" if self.both()[0].labels else "always the mean of the training targets"
 
     def parts(self) -> Parts:
         return Parts(*(Examples(series.inputs, _targets(series)) for series in self.both()))
