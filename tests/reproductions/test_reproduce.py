@@ -59,6 +59,16 @@ def test_a_result_holds_what_made_it(in_empty_folder: Path, capsys: pytest.Captu
     assert weights.stat().st_size > 0
 
 
+def test_the_papers_steps_are_counted_in_epochs_of_its_own_batches(in_empty_folder: Path):
+    recipe = "inn/table1/b-gru/b-0.5"
+    sizes = ["train_size=60", "validation_size=10", "test_size=10"]
+    changes = [*(f"task.{size}" for size in sizes), "training.steps=2", "training.batch_size=5"]
+    assert main(["reproduce", recipe, *(word for change in changes for word in ("--set", change))]) == 0
+    result = json.loads(result_path(Path("reproductions"), recipe, 0).read_text())
+    assert result["epochs"] == pytest.approx(2 * 5 / 60, abs=1e-4)
+    assert result["paper_epochs"] == pytest.approx(7500 * 20 / 60, rel=1e-3)  # 20 walks a step
+
+
 def test_a_result_is_never_overwritten(in_empty_folder: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["reproduce", RECIPE, *QUICK]) == 0
     path = result_path(Path("reproductions"), RECIPE, 0)

@@ -122,7 +122,7 @@ def _result(
     recipe, last = plan.recipe, second or first
     unit, ours = in_papers_unit(recipe, last)
     paper = recipe.paper.get(unit)
-    papers = _papers_epochs(recipe, last)
+    papers = _papers_epochs(plan, last)
     result: dict[str, Any] = {
         "recipe": recipe.id,
         "command": command,
@@ -158,10 +158,13 @@ def _result(
     return result
 
 
-def _papers_epochs(recipe: Recipe, summary: dict[str, Any]) -> float:
+def _papers_epochs(plan: Plan, summary: dict[str, Any]) -> float:
     """How long the paper trains, in epochs of our data."""
-    training, per_epoch = recipe.config().training, summary["steps"] / summary["epochs"]
-    return training.epochs if training.epochs is not None else round(training.steps / per_epoch, 4)
+    papers, ours = plan.recipe.config().training, plan.config.training
+    if papers.epochs is not None:
+        return papers.epochs
+    per_epoch = summary["steps"] / summary["epochs"] * ours.batch_size / papers.batch_size  # of the paper's steps
+    return round(papers.steps / per_epoch, 4)
 
 
 def _ended(first: dict[str, Any], last: dict[str, Any], papers: float) -> str:
