@@ -93,3 +93,21 @@ def test_a_mistake_under_torchrun_is_told_once(tmp_path):
     done = torchrun(2, ["run", "adding", "--cell", "grru"], tmp_path)
     assert done.returncode != 0
     assert done.stderr.count("Did you mean 'gru'?") == 1
+
+
+ALONE = """
+import importlib, os, sys, time
+
+cli = importlib.import_module("autapse.cli.main")
+cli.PATIENCE = 1.0
+if os.environ["RANK"] == "0":
+    time.sleep(60)
+sys.exit(cli.main(["run", "adding", "--cell", "grru"]))
+"""
+
+
+def test_a_mistake_of_one_process_alone_is_told_too(tmp_path):
+    (tmp_path / "alone.py").write_text(ALONE)
+    done = torchrun(2, [], tmp_path, program=["alone.py"])
+    assert done.returncode != 0
+    assert done.stderr.count("Did you mean 'gru'?") == 1

@@ -6,6 +6,7 @@ import errno
 import importlib
 import os
 import sys
+import time
 import warnings
 from collections.abc import Sequence
 
@@ -24,6 +25,8 @@ VERBS = {
     "reproduce": "train the papers' experiments again, and set ours against theirs",
     "bench": "how fast the layers are on this machine, against others",
 }
+
+PATIENCE = 20.0  # seconds
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -88,8 +91,11 @@ def _help() -> str:
 
 
 def _complain(text: str, code: int = 2) -> int:
-    if os.environ.get("RANK", "0") == "0":  # under torchrun one process speaks for all
-        print(f"autapse: {' '.join(text.split())}", file=sys.stderr)
+    if os.environ.get("RANK", "0") != "0":
+        # Under torchrun the first process speaks for all, and its end ends the others, as theirs would end it before it
+        # has spoken. Who is still there after a while has a trouble of its own.
+        time.sleep(PATIENCE)
+    print(f"autapse: {' '.join(text.split())}", file=sys.stderr)
     return code
 
 
