@@ -102,7 +102,7 @@ cli = importlib.import_module("autapse.cli.main")
 cli.PATIENCE = 1.0
 if os.environ["RANK"] == "0":
     time.sleep(60)
-sys.exit(cli.main(["run", "adding", "--cell", "grru"]))
+sys.exit(cli.main(["compare", "adding", "--cells", "rin"]))
 """
 
 
@@ -110,4 +110,4 @@ def test_a_mistake_of_one_process_alone_is_told_too(tmp_path):
     (tmp_path / "alone.py").write_text(ALONE)
     done = torchrun(2, [], tmp_path, program=["alone.py"])
     assert done.returncode != 0
-    assert done.stderr.count("Did you mean 'gru'?") == 1
+    assert done.stderr.count("is for one process") == 1
