@@ -26,6 +26,7 @@ VERBS = {
     "bench": "how fast the layers are on this machine, against others",
 }
 
+STOPPED = 130
 PATIENCE = 20.0  # seconds
 
 
@@ -46,10 +47,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         return _complain(_file_trouble(error))
     except KeyboardInterrupt:
-        return _complain("Stopped.", code=130)
+        return _complain("Stopped.", STOPPED)
     except Exception as error:
         # Only to be named here, after torch was loaded by the verb.
-        code = {"Diverged": 1, "Unequal": 1, "Interrupted": 130}.get(type(error).__name__)
+        code = {"Diverged": 1, "Unequal": 1, "Interrupted": STOPPED}.get(type(error).__name__)
         if code is None:
             raise
         return _complain(str(error), code)
@@ -92,6 +93,8 @@ def _help() -> str:
 
 def _complain(text: str, code: int = 2) -> int:
     if os.environ.get("RANK", "0") != "0":
+        if code == STOPPED:  # all of them were
+            return code
         # Under torchrun the first process speaks for all, and its end ends the others, as theirs would end it before it
         # has spoken. Who is still there after a while has a trouble of its own.
         time.sleep(PATIENCE)
