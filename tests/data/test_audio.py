@@ -17,9 +17,7 @@ from autapse.data.filterbank import frame_count, log_mel, mel_filters
 from autapse.data.formats import speech_commands
 from autapse.data.formats.speech_commands import COMMANDS, hashed_split, read_speech_commands
 from autapse.data.formats.wav import read_wav
-from upstream_text import SPEAKERS, SPEECH_WORDS, put, tone, wav_bytes, write_speech_commands
-
-AGAIN = "Remove it and get it again."
+from upstream_text import AGAIN, SPEAKERS, SPEECH_WORDS, put, tone, wav_bytes, write_speech_commands
 
 
 def message(read, *arguments) -> str:

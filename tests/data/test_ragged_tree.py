@@ -14,6 +14,7 @@ from autapse.checks import InputError
 from autapse.data.ragged import Ragged
 from autapse.data.tree import decompress, open_tree, read_bytes, text_lines
 from upstream import write_files, write_tar, write_zip
+from upstream_text import AGAIN
 
 LENGTHS = [3, 0, 5, 1, 0]
 
@@ -168,4 +169,4 @@ def test_lines_end_at_line_breaks_only():
 def test_damaged_text_says_where(content, where):
     with pytest.raises(InputError) as error:
         text_lines(content, "some.txt")
-    assert str(error.value) == f"some.txt is damaged at {where}. Remove it and get it again."
+    assert str(error.value) == f"some.txt is damaged at {where}. {AGAIN}"

@@ -13,9 +13,8 @@ import pytest
 
 from autapse.checks import InputError
 from autapse.data.formats.reviews import iterate_imdb, iterate_yelp, tokenise
-from upstream_text import put, write_imdb, write_yelp
+from upstream_text import AGAIN, put, write_imdb, write_yelp
 
-AGAIN = "Remove it and get it again."
 TEXTS = ['Good "food"!', "Don't\ngo", "naïve – 5€", "", "three\\nlines,\\nhere"]
 WORDS = [["good", '"', "food", '"', "!"], ["don't", "go"], ["naïve", "–", "5", "€"], [], "three lines , here".split()]
 

@@ -14,9 +14,7 @@ from autapse.data.formats.babi import read_babi
 from autapse.data.formats.conllu import read_conllu, read_tagged_lines
 from autapse.data.formats.ptb import read_ptb
 from autapse.data.tree import open_tree
-from upstream_text import conllu_row, put, write_babi, write_conllu, write_ptb
-
-AGAIN = "Remove it and get it again."
+from upstream_text import AGAIN, conllu_row, put, write_babi, write_conllu, write_ptb
 
 
 def real(folder: str) -> Path:

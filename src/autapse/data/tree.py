@@ -23,7 +23,7 @@ BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError, tarfile.TarError, zipfi
 
 def damaged(path: object, where: str, reason: str) -> NoReturn:
     """The one line for a file that is not what it should be: which file, where in it, what is wrong."""
-    raise checks.InputError(f"{path} is damaged at {where}: {reason}. Remove it and get it again.")
+    raise checks.InputError(f"{path} is damaged at {where}: {reason}. Mend it there, or get the file again.")
 
 
 def read_bytes(path: Path) -> bytes:

@@ -105,7 +105,9 @@ def _file(folder: Path, word: str) -> Path:
     """The one file of a part: en_ewt-ud-dev.conllu, dev.txt, …"""
     found = [p for suffix in ("conllu", "txt", "conllu.gz", "txt.gz") for p in sorted(folder.glob(f"*{word}.{suffix}"))]
     if not found:
-        raise checks.InputError(f"{folder} has no {word}.conllu and no {word}.txt.")
+        raise checks.InputError(
+            f"{folder} has no {word}.conllu and no {word}.txt. It must have train, dev and test files, .conllu or .txt."
+        )
     return found[0]
 
 
