@@ -16,7 +16,6 @@ SPEECH_WORDS = tuple(
 )
 SPEAKERS = ("0a7c2a8d", "1b4c9b89", "3c257192", "5f814c23", "7e783e3b")
 RATE = 16_000
-AGAIN = "Mend it there, or get the file again."  # how a message about a damaged file ends
 
 
 def write_ptb(data: Path, lines: int = 60) -> Path:

@@ -12,20 +12,12 @@ import numpy as np
 import pytest
 import scipy.fft
 
-from autapse.checks import InputError
 from autapse.data.filterbank import frame_count, log_mel, mel_filters
 from autapse.data.formats import speech_commands
 from autapse.data.formats.speech_commands import COMMANDS, hashed_split, read_speech_commands
 from autapse.data.formats.wav import read_wav
-from upstream_text import AGAIN, SPEAKERS, SPEECH_WORDS, put, tone, wav_bytes, write_speech_commands
-
-
-def message(read, *arguments) -> str:
-    with pytest.raises(InputError) as error:
-        read(*arguments)
-    assert "\n" not in str(error.value)
-    return str(error.value)
-
+from damage import AGAIN, message
+from upstream_text import SPEAKERS, SPEECH_WORDS, put, tone, wav_bytes, write_speech_commands
 
 # Sound files
 

@@ -4,16 +4,9 @@ import lzma
 import numpy as np
 import pytest
 
-from autapse.checks import InputError
 from autapse.data.formats.idx import read_idx
+from damage import message
 from upstream import idx_bytes, mnist_arrays, real, write_mnist
-
-
-def message(path) -> str:
-    with pytest.raises(InputError) as error:
-        read_idx(path)
-    assert "\n" not in str(error.value)
-    return str(error.value)
 
 
 @pytest.mark.parametrize("kind", ["u1", "i1", "i2", "i4", "f4", "f8"])
@@ -65,15 +58,15 @@ def test_mnist_in_upstream_s_layout(tmp_path):
 def test_damage_is_named_with_its_position(tmp_path, content, place, reason):
     path = tmp_path / "broken"
     path.write_bytes(content)
-    assert message(path).startswith(f"{path} is damaged at {place}: ")
-    assert reason in message(path)
+    assert message(read_idx, path).startswith(f"{path} is damaged at {place}: ")
+    assert reason in message(read_idx, path)
 
 
 def test_truncated_compression_and_missing_file(tmp_path):
     path = write_mnist(tmp_path) / "train-images-idx3-ubyte.gz"
     path.write_bytes(path.read_bytes()[:1000])
-    assert message(path).startswith(f"{path} is damaged at byte 1000: ")
-    assert message(tmp_path / "nothing") == f"{tmp_path / 'nothing'} is missing."
+    assert message(read_idx, path).startswith(f"{path} is damaged at byte 1000: ")
+    assert message(read_idx, tmp_path / "nothing") == f"{tmp_path / 'nothing'} is missing."
 
 
 def test_real_mnist():

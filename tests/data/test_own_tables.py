@@ -6,6 +6,7 @@ import pytest
 
 from autapse.checks import InputError
 from autapse.data.formats.table import read_csv, read_npz, read_series
+from damage import message
 from upstream import ts_arrays, ts_text
 
 CSV = """sequence,step,x,y,target
@@ -27,11 +28,8 @@ def npz_file(folder, **arrays: np.ndarray):
     return folder / "own.npz"
 
 
-def message(reader, path) -> str:
-    with pytest.raises(InputError) as error:
-        reader(path)
-    assert "\n" not in str(error.value)
-    return str(error.value).removeprefix(str(path))
+def complaint(reader, path) -> str:
+    return message(reader, path).removeprefix(str(path))
 
 
 # .csv
@@ -106,7 +104,7 @@ def test_integers_and_text_are_classes_and_other_numbers_are_not(tmp_path, targe
 )
 def test_csv_errors_name_line_and_column(tmp_path, old, new, reason):
     assert old in CSV
-    assert message(read_csv, csv_file(tmp_path, CSV.replace(old, new, 1))).startswith(reason)
+    assert complaint(read_csv, csv_file(tmp_path, CSV.replace(old, new, 1))).startswith(reason)
 
 
 @pytest.mark.parametrize(
@@ -118,13 +116,13 @@ def test_csv_errors_name_line_and_column(tmp_path, old, new, reason):
     ],
 )
 def test_csv_without_content(tmp_path, text, reason):
-    assert message(read_csv, csv_file(tmp_path, text)) == reason
+    assert complaint(read_csv, csv_file(tmp_path, text)) == reason
 
 
 def test_csv_that_is_not_text(tmp_path):
     path = tmp_path / "own.csv"
     path.write_bytes(b"sequence,\xff")
-    assert message(read_csv, path) == ", byte 9: it is not UTF-8 text."
+    assert complaint(read_csv, path) == ", byte 9: it is not UTF-8 text."
 
 
 # .npz
@@ -204,13 +202,13 @@ def with_nan(array: np.ndarray, *place: int) -> np.ndarray:
 def test_npz_errors_name_array_and_place(tmp_path, changes, reason):
     arrays = {"inputs": INPUTS, "targets": CLASSES} | changes
     path = npz_file(tmp_path, **{name: array for name, array in arrays.items() if array is not None})
-    assert message(read_npz, path).startswith(reason)
+    assert complaint(read_npz, path).startswith(reason)
 
 
 def test_an_array_with_another_name_is_an_error(tmp_path):
     path = npz_file(tmp_path, inputs=INPUTS, targets=CLASSES, length=np.array([3, 2, 3, 1]))
     rule = f"An array's name in {path} must be one of inputs, targets, lengths; got 'length'. Did you mean 'lengths'?"
-    assert message(read_npz, path) == rule
+    assert complaint(read_npz, path) == rule
 
 
 def npz_bytes() -> bytes:
@@ -223,7 +221,7 @@ def npz_bytes() -> bytes:
 def test_truncated_npz(tmp_path, share):
     path = tmp_path / "own.npz"
     path.write_bytes(npz_bytes()[: int(share * len(npz_bytes()))])
-    assert message(read_npz, path).startswith(" is not a whole .npz file of plain arrays (")
+    assert complaint(read_npz, path).startswith(" is not a whole .npz file of plain arrays (")
 
 
 def test_bytes_changed_at_random_never_escape_as_another_error(tmp_path):
@@ -243,7 +241,7 @@ def test_bytes_changed_at_random_never_escape_as_another_error(tmp_path):
 def test_one_array_alone_is_not_an_npz(tmp_path):
     with (tmp_path / "own.npz").open("wb") as file:
         np.save(file, INPUTS)
-    assert message(read_npz, tmp_path / "own.npz").startswith(" is not a whole .npz file of plain arrays (")
+    assert complaint(read_npz, tmp_path / "own.npz").startswith(" is not a whole .npz file of plain arrays (")
 
 
 # Any of them
@@ -268,4 +266,4 @@ def test_another_suffix_is_an_error_that_lists_the_accepted_ones(tmp_path, name)
 
 @pytest.mark.parametrize("name", ["own.ts", "own.tsv", "own.csv", "own.npz", "own.csv.gz"])
 def test_a_missing_file(tmp_path, name):
-    assert message(read_series, tmp_path / name) == " is missing."
+    assert complaint(read_series, tmp_path / name) == " is missing."

@@ -13,8 +13,8 @@ import pytest
 from autapse.checks import InputError
 from autapse.data.ragged import Ragged
 from autapse.data.tree import decompress, open_tree, read_bytes, text_lines
+from damage import AGAIN
 from upstream import write_files, write_tar, write_zip
-from upstream_text import AGAIN
 
 LENGTHS = [3, 0, 5, 1, 0]
 

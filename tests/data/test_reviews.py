@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from autapse.checks import InputError
 from autapse.data.formats.reviews import iterate_imdb, iterate_yelp, tokenise
-from upstream_text import AGAIN, put, write_imdb, write_yelp
+from damage import AGAIN, message
+from upstream_text import put, write_imdb, write_yelp
 
 TEXTS = ['Good "food"!', "Don't\ngo", "naïve – 5€", "", "three\\nlines,\\nhere"]
 WORDS = [["good", '"', "food", '"', "!"], ["don't", "go"], ["naïve", "–", "5", "€"], [], "three lines , here".split()]
@@ -37,13 +37,6 @@ def read_yelp(path, limit=None):
 
 def read_imdb(path):
     return collected(iterate_imdb(path))
-
-
-def message(read, *arguments) -> str:
-    with pytest.raises(InputError) as error:
-        read(*arguments)
-    assert "\n" not in str(error.value)
-    return str(error.value)
 
 
 def json_lines(stars=(5.0, 1, 3, 2, 4)) -> str:

@@ -1,36 +1,19 @@
 """Language-model text, tagged sentences and question answering, as upstream ships them."""
 
 import gzip
-import os
 import tarfile
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from autapse.checks import InputError
 from autapse.data.formats.babi import read_babi
 from autapse.data.formats.conllu import read_conllu, read_tagged_lines
 from autapse.data.formats.ptb import read_ptb
 from autapse.data.tree import open_tree
-from upstream_text import AGAIN, conllu_row, put, write_babi, write_conllu, write_ptb
-
-
-def real(folder: str) -> Path:
-    """A folder of the real data, or a skipped test."""
-    path = Path(os.environ.get("AUTAPSE_DATA", "")) / folder
-    if "AUTAPSE_DATA" not in os.environ or not path.is_dir():
-        pytest.skip(f"AUTAPSE_DATA names no folder with {folder}")
-    return path
-
-
-def message(read, *arguments) -> str:
-    with pytest.raises(InputError) as error:
-        read(*arguments)
-    assert "\n" not in str(error.value)
-    return str(error.value)
-
+from damage import AGAIN, message
+from upstream import real
+from upstream_text import conllu_row, put, write_babi, write_conllu, write_ptb
 
 # Penn Treebank
 

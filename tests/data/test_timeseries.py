@@ -5,6 +5,7 @@ import pytest
 
 from autapse.checks import InputError
 from autapse.data.formats.timeseries import Series, ordered_labels, read_ts, share_labels
+from damage import message
 from upstream import real, ts_arrays, ts_text, write_ts
 
 PLAIN = "@problemName p\n@timeStamps false\n@univariate true\n@classLabel true b a\n@data\n"
@@ -20,11 +21,8 @@ def from_text(folder, text: str, name: str = "p_TRAIN.ts") -> Series:
     return read_ts(folder / name)
 
 
-def message(folder, text: str, name: str = "p_TRAIN.ts") -> str:
-    with pytest.raises(InputError) as error:
-        from_text(folder, text, name)
-    assert "\n" not in str(error.value)
-    return str(error.value).removeprefix(f"{folder / name}")
+def complaint(folder, text: str, name: str = "p_TRAIN.ts") -> str:
+    return message(from_text, folder, text, name).removeprefix(f"{folder / name}")
 
 
 def steps(series: Series, n: int) -> list:
@@ -129,7 +127,7 @@ def test_tsv_has_its_label_first_and_is_padded_with_nan(tmp_path):
     ],
 )
 def test_damage_is_named_with_its_line(tmp_path, text, place, reason):
-    found = message(tmp_path, text)
+    found = complaint(tmp_path, text)
     assert found.startswith(f" is damaged at {place}: ")
     assert reason in found
 
@@ -144,20 +142,20 @@ def test_damage_is_named_with_its_line(tmp_path, text, place, reason):
     ],
 )
 def test_tsv_damage(tmp_path, text, place, reason):
-    found = message(tmp_path, text, "p_TRAIN.tsv")
+    found = complaint(tmp_path, text, "p_TRAIN.tsv")
     assert found.startswith(f" is damaged at {place}: ")
     assert reason in found
 
 
 def test_time_stamps_are_refused(tmp_path):
-    declared = message(tmp_path, "@univariate true\n@timeStamps true\n@classLabel true a\n@data\n(0,1),(1,2):a\n")
+    declared = complaint(tmp_path, "@univariate true\n@timeStamps true\n@classLabel true a\n@data\n(0,1),(1,2):a\n")
     assert declared.startswith(", line 2: series with time stamps are not supported.")
-    undeclared = message(tmp_path, PLAIN + "(0,1),(1,2):a\n")
+    undeclared = complaint(tmp_path, PLAIN + "(0,1),(1,2):a\n")
     assert undeclared == ", line 6: values with time stamps, (time, value), are not supported."
 
 
 def test_files_without_labels_are_refused(tmp_path):
-    assert message(tmp_path, "@classLabel false\n@data\n1,2\n").startswith(" has no labels: ")
+    assert complaint(tmp_path, "@classLabel false\n@data\n1,2\n").startswith(" has no labels: ")
 
 
 def pair(folder, train: str, test: str, suffix: str) -> tuple[Series, Series]:
