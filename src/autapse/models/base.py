@@ -22,7 +22,9 @@ class SequenceModel(nn.Module):
     `cell` is a layer's name with options (`"gru"`, `"ernn:inner_steps=2"`); `hidden_size` one size, or one per layer.
     `vocabularies` has the number of words of each leading column of the input that has words instead of numbers, and
     `embedding_size` the size of their vectors, the last one for all that follow. `mean` and `scale`, one per column of
-    numbers, standardise those. `dropout` acts between layers, `input_dropout` and `output_dropout` around them.
+    numbers, standardise those. `dropout` acts between layers, `input_dropout` and `output_dropout` around them;
+    `input_noise` is the deviation of the noise that training adds to what the first layer reads. `initialisation` draws
+    the layer's parameters in another way, see `autapse.models.initialise`.
     """
 
     carries: ClassVar[bool] = False
@@ -43,13 +45,14 @@ class SequenceModel(nn.Module):
         scale: Sequence[float] = (),
         input_dropout: float = 0.0,
         output_dropout: float = 0.0,
+        input_noise: float = 0.0,
         initialisation: str = "default",
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
         where: dict[str, Any] = {"device": device, "dtype": dtype}
-        self.inputs = Inputs(input_size, vocabularies, embedding_size, mean, scale, input_dropout, **where)
+        self.inputs = Inputs(input_size, vocabularies, embedding_size, mean, scale, input_dropout, input_noise, **where)
         sizes = hidden_size if isinstance(hidden_size, int) else list(hidden_size)
         stack = {"num_layers": num_layers, "dropout": dropout, "bidirectional": bidirectional, **where}
         self._make_layers(lambda size: make_layer(cell, size, sizes, batch_first=True, **stack))
@@ -78,6 +81,11 @@ class SequenceModel(nn.Module):
     def carry(self, x: Tensor, lengths: Any = None, state: Any = None) -> tuple[Tensor, Any]:
         """The output, and the state to go on from; models that read whole sequences have none."""
         return self(x, lengths), None
+
+    @property
+    def depends_on_position(self) -> bool:
+        """Whether a coefficient differs from step to step, so that it matters where a sequence begins."""
+        return any(getattr(part, "eta", "") == "per_step" for part in self.modules())
 
     @property
     def solutions(self) -> Solutions | None:
