@@ -359,6 +359,8 @@ def test_budget_and_overrides_replace_in_this_order(tmp_path: Path) -> None:
     recipe = read_recipe(write(tmp_path, {"a.toml": text}), "a")
     paper = recipe.config()
     assert (paper.training.steps, paper.training.learning_rate, paper.training.clip_norm) == (50, 0.1, None)
+    for word in ("None", "none"):
+        assert recipe.config(overrides={"training.clip_norm": word}).training.clip_norm is None
     given = {"training.steps": "30", "task.length": "9", "model.hidden_size": "[3, 4]", "model.cell": "rin"}
     used = recipe.config(budget=True, overrides=given | {"training.seed": 7})
     assert (used.training.steps, used.training.learning_rate, used.training.seed) == (30, 0.2, 7)

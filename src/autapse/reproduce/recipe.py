@@ -85,9 +85,7 @@ class Recipe:
     @property
     def budget(self) -> dict[str, Any]:
         """The settings that replace the paper's when time is short."""
-        return {
-            name: value for name, value in self.settings["budget"].items() if name != "reason" and value != "paper"
-        }
+        return {name: value for name, value in self.settings["budget"].items() if name != "reason" and value != "paper"}
 
     @property
     def refit(self) -> bool:

@@ -16,8 +16,8 @@ from autapse.tasks.change_point import Direction, drift_posterior
 class Walk(Generated):
     """x_0 = 0, x_t = x_{t−1} + N(0, I) + b·w_t·v with w_t = clip(t − t0, 0, 1); y_t = 1 where t > t0.
 
-    Each walk has its own N, uniform in 1 … max_length, t0, uniform in [0, N), and v. Its times are 0 … N, so it has N + 1
-    points, and its drift always begins before the last one.
+    Each walk has its own N, uniform in 1 … max_length, t0, uniform in [0, N), and v. Its times are 0 … N, so it has
+    N + 1 points, and its drift always begins before the last one.
     """
 
     train_size: int = 50_000

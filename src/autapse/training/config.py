@@ -31,7 +31,7 @@ class StackConfig:
     input_noise: float = 0.0
     """Deviation of the Gaussian noise that training adds to what the first layer reads."""
     initialisation: str = "default"
-    """Initial weights: default, glorot-orthogonal (rnn, lstm, gru), or rules: "weight=normal(0.1), bias=constant(1)"."""
+    """Initial weights: default, glorot-orthogonal (rnn, lstm, gru), or rules: weight=normal(0.1), bias=constant(1)."""
 
     def __post_init__(self) -> None:
         _check_words(self)
