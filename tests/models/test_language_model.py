@@ -6,7 +6,7 @@ from scipy import stats
 
 from autapse import checks
 from autapse.layers.implicit import ImplicitLayer
-from autapse.layers.names import LAYERS
+from autapse.layers.registry import LAYERS
 from autapse.models import LanguageModel
 from tolerance import close
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from autapse.checks import InputError
-from autapse.layers.names import make_layer, parse_cell
+from autapse.layers.registry import make_layer, parse_network
 from autapse.reproduce import Recipe, all_recipes, find_recipe, read_recipe, recipes_below, recipes_root
 from autapse.training.config import RunConfig
 
@@ -261,7 +261,7 @@ def test_is_whole(recipe: Recipe) -> None:
 
 @every_recipe
 def test_makes_a_run(recipe: Recipe) -> None:
-    parse_cell(recipe.config().model.cell)
+    parse_network(recipe.config().model.cell)
     assert recipe.differences(recipe.config()) == []
     changed = {difference.setting for difference in recipe.differences(recipe.config(budget=True))}
     assert changed >= set(recipe.budget)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from autapse import checks
 from autapse.layers.implicit import ImplicitLayer
-from autapse.models.base import SequenceModel
+from autapse.models.base import Network, SequenceModel
 
 
 class LanguageModel(SequenceModel):
@@ -23,7 +23,7 @@ class LanguageModel(SequenceModel):
 
     carries: ClassVar[bool] = True
 
-    def __init__(self, cell: str, input_size: int, output_size: int, *args: Any, **settings: Any) -> None:
+    def __init__(self, cell: Network, input_size: int, output_size: int, *args: Any, **settings: Any) -> None:
         super().__init__(cell, input_size, output_size, *args, **settings)
         if self.layer.bidirectional or isinstance(self.layer, ImplicitLayer):
             checks.fail("cell", "read forwards only, since the next word must not be seen", cell)
@@ -31,7 +31,7 @@ class LanguageModel(SequenceModel):
     def forward(  # [B, T, 1] -> [B, T, words], state
         self, x: Tensor, lengths: Any = None, keys: Any = None, state: Any = None, start: int = 0
     ) -> tuple[Tensor, Any]:
-        output, h_n = self.layer(self.inputs(x), state, lengths=lengths, start=start)
+        output, h_n = self.read(self.layer, self.inputs(x), state, lengths=lengths, start=start)
         return self._masked(self.head(self.output_dropout(output))), h_n
 
     def carry(self, x: Tensor, lengths: Any = None, state: Any = None) -> tuple[Tensor, Any]:
