@@ -168,8 +168,8 @@ def command_of(recipe: str, args: Reproduce) -> str:
     """
     words = ["autapse", "reproduce", recipe]
     words += [] if args.budget is None else ["--budget", args.budget]
-    words += [word for setting in args.set for word in ("--set", setting)]
     words += ["--seed", str(args.seed)] if args.seed else []
+    words += [word for setting in args.set for word in ("--set", setting)]
     return shlex.join(words)
 
 

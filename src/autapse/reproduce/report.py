@@ -67,7 +67,7 @@ def write_page(path: Path, results: dict[str, list[Result]], papers: list[Paper]
         for picture in old:
             picture.draw(folder)
     except checks.InputError as error:
-        return [f"{len(old)} pictures were not drawn. {error}"]
+        return [f"{len(old)} {'picture was' if len(old) == 1 else 'pictures were'} not drawn. {error}"]
     return []
 
 

@@ -109,7 +109,7 @@ def _ours(layout: Layout, cell: Cell, found: list[Result]) -> str:
 
 
 def _chosen(layout: Layout, cell: Cell) -> str:
-    return NOT_RUN if cell.chosen is None else f"{_ours(layout, cell, cell.ours)} ({layout.width(cell.chosen)} wide)"
+    return NOT_RUN if cell.chosen is None else f"{_ours(layout, cell, cell.ours)} ({layout.width(cell.chosen)})"
 
 
 def _best_test(layout: Layout, column: Column, cells: list[Cell]) -> Iterator[Printed]:
