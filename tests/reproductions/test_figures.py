@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 from xml.etree import ElementTree
@@ -84,3 +85,17 @@ def test_without_matplotlib_the_pictures_stay(tmp_path: Path, monkeypatch: pytes
     assert notes == ["1 picture was not drawn. Plots need matplotlib: pip install 'autapse[plots]'"]
     assert path.read_text() == "an older picture"
     assert "ERNN" in (tmp_path / "README.md").read_text(encoding="utf-8")
+
+
+def test_a_figure_of_a_recipe_that_there_is_not(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "inn", tmp_path / "inn", ignore=shutil.ignore_patterns("results"))
+    path = tmp_path / "inn" / "paper.toml"
+    curve = 'curves = [{ label = "INN", recipe = "table2/upos/inm" }]'
+    figure = f'[[figure]]\nname = "Figure 9"\nfile = "a.svg"\ncaption = ""\n[[figure.panel]]\nvalue = "loss"\n{curve}\n'
+    path.write_text(path.read_text() + figure)
+    with pytest.raises(InputError, match=r"recipe of Figure 9 must be .* 'inn/table2/upos/inm'. Did you mean"):
+        read_papers(tmp_path)
+    path.write_text(path.read_text().replace("inm", "inn").replace('value = "loss"', 'value = "speed"'))
+    (paper,) = read_papers(tmp_path)
+    with pytest.raises(InputError, match="value must be one of loss, validation; got 'speed'"):
+        paper.pictures({})

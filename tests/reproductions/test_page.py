@@ -178,6 +178,13 @@ def test_seeds_are_a_mean_and_a_deviation() -> None:
     assert row[4] == "-0.59"
 
 
+def test_a_run_without_a_finite_score_is_not_a_run_that_is_missing() -> None:
+    broken = result("ernn/table3/har-2/ernn", None, test=None, validation=None, ended="diverged")
+    row = next(row for row in rendered("ernn/table3", broken) if row[1] == "ERNN")
+    assert row[2:6] == ["not finite", "95.59", "", "4"]
+    assert "**ERNN**: diverged: the score is that of the best weights before." in below("ernn/table3", broken)
+
+
 def test_a_difference_that_rounds_to_nothing_has_no_minus() -> None:
     row = next(row for row in rendered("ernn/table3", result("ernn/table3/har-2/ernn", 95.589)) if row[1] == "ERNN")
     assert row[4] == "+0.00"
@@ -287,6 +294,7 @@ def test_recipes_that_a_layout_does_not_name(tmp_path: Path) -> None:
     ("change", "complaint"),
     [
         (("headings", "heading"), "key must be one of caption, headings"),
+        (("headings", 'id = "a"\nheadings'), "key must be one of caption, headings"),
         (('facts = ["size_kb"', 'facts = ["weight"'), "facts must be among units, parameters"),
         (('id = "har-2/gru"', 'id = "har-2/gur"'), "row 'har-2/gur' has no recipe and no cited numbers"),
         (('labels = ["HAR-2", "GRU"]', 'labels = ["GRU"]'), "row 'har-2/gru' must have 2 labels; got 1"),

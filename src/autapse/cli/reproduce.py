@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 from tyro.conf import UseAppendAction
@@ -16,6 +16,9 @@ from tyro.conf import UseAppendAction
 from autapse import checks
 from autapse.cli.parse import parse, positional, wants_help
 from autapse.cli.run import one_process_only
+
+if TYPE_CHECKING:
+    from autapse.reproduce.result import Result
 
 USAGE = """usage: autapse reproduce list [PREFIX]
        autapse reproduce show ID
@@ -187,7 +190,7 @@ def _announce(console: Any, plan: Any) -> None:
         console.print(line, highlight=False, soft_wrap=True, markup=False)
 
 
-def _print_result(console: Any, result: Any, path: Path) -> None:
+def _print_result(console: Any, result: Result, path: Path) -> None:
     from autapse.reproduce.score import duration
 
     against = "not in the paper" if result.paper is None else f"paper: {result.paper}"

@@ -73,7 +73,9 @@ class Mean:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Layout:
+class Shape:
+    """What table.toml has."""
+
     caption: str
     headings: tuple[str, ...]
     recipe: str
@@ -89,9 +91,15 @@ class Layout:
     mean: Mean | None = None
     cited_only: tuple[CitedOnly, ...] = ()
     notes: tuple[str, ...] = ()
-    id: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout(Shape):
+    """The shape of a table, and the recipes that fill it."""
+
+    id: str
     """Folder of the table: ernn/table3."""
-    recipes: tuple[Recipe, ...] = ()
+    recipes: tuple[Recipe, ...]
     """All recipes in that folder."""
 
     @property
@@ -166,9 +174,9 @@ def read_layouts(root: Path, paper: str) -> list[Layout]:
 
 def read_layout(root: Path, folder: Path) -> Layout:
     path = folder / FILE
-    layout = from_content(Layout, read_toml(path), path)
+    shape = from_content(Shape, read_toml(path), path)
     name = folder.relative_to(root).as_posix()
-    layout = replace(layout, id=name, recipes=tuple(recipes_below(name, root)))
+    layout = Layout(**vars(shape), id=name, recipes=tuple(recipes_below(name, root)))
     for complaint in _complaints(layout):
         raise checks.InputError(f"{path}: {complaint}")
     return layout.with_all_recipes(path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from autapse import checks
 from autapse.reproduce.claims import Claim, Evidence, Judgement
 from autapse.reproduce.figures import Figure, Picture, picture_of
 from autapse.reproduce.layout import Layout, read_layouts
@@ -62,4 +63,21 @@ def read_papers(root: Path) -> list[Paper]:
 
 
 def _read(root: Path, path: Path) -> Paper:
-    return Paper(path, from_content(Content, read_toml(path), path), tuple(read_layouts(root, path.parent.name)))
+    content, name = from_content(Content, read_toml(path), path), path.parent.name
+    layouts = tuple(read_layouts(root, name))
+    known = {recipe.id for layout in layouts for recipe in layout.recipes}
+    for figure in content.figure:
+        for panel in figure.panel:
+            for curve in panel.curves:
+                check_recipe(f"{path}: recipe of {figure.name}", f"{name}/{curve.recipe}", known)
+    for layout in layouts:
+        for row in layout.row:
+            if row.also:
+                check_recipe(f"{root / layout.id}: also of {row.id!r}", row.also, known)
+    return Paper(path, content, layouts)
+
+
+def check_recipe(argument: str, name: str, known: set[str]) -> None:
+    """An error unless there is such a recipe."""
+    if name not in known:
+        checks.fail(argument, "be a recipe that there is", name, checks.closest(name, known))

@@ -10,7 +10,7 @@ from autapse import checks, files
 from autapse.benchmark.page import fill_between, markdown_table
 from autapse.reproduce.claims import OUTCOMES
 from autapse.reproduce.figures import FOLDER, Picture
-from autapse.reproduce.paper import Paper
+from autapse.reproduce.paper import Paper, check_recipe
 from autapse.reproduce.result import Result
 
 START, END = "<!-- results -->", "<!-- end of results -->"
@@ -39,7 +39,7 @@ def render(results: dict[str, list[Result]], papers: list[Paper]) -> str:
     """The page between its marks: the claims, then paper by paper."""
     known = {recipe.id for paper in papers for layout in paper.layouts for recipe in layout.recipes}
     for name in results:
-        checks.one_of("recipe of a result", name, known)
+        check_recipe("recipe of a result", name, known)
     return "\n\n".join([_summary(results, papers), *(paper.render(results) for paper in papers)])
 
 

@@ -82,8 +82,8 @@ def reproduce(plan: Plan, folder: Path, command: str, show: Callable[[RunConfig]
     second = None
     if plan.refit:
         second = _train(plan.refit_config(_epochs(first)), folder / "refit", show)
-    records = read_metrics(folder / "fit" / "metrics.jsonl")
-    return _result(plan, first, second, command, before, records)
+    metrics = folder / "fit" / "metrics.jsonl"
+    return _result(plan, first, second, command, before, read_metrics(metrics) if metrics.exists() else [])
 
 
 def _train(config: RunConfig, folder: Path, show: Callable[[RunConfig], Any]) -> dict[str, Any]:

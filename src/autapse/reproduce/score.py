@@ -42,9 +42,12 @@ def score_of(results: Iterable[Result], value: Callable[[Result], float | None] 
 
 def chosen(candidates: dict[str, list[Result]]) -> str | None:
     """The candidate with the best mean validation score, None if none was run; lower is better in every metric."""
-    validation = {name: score_of(results, lambda one: one.validation) for name, results in candidates.items()}
-    known = {name: score.mean for name, score in validation.items() if score is not None}
-    return min(known, key=lambda name: known[name]) if known else None
+
+    def validation(name: str) -> float:
+        score = score_of(candidates[name], lambda one: one.validation)
+        return math.inf if score is None else score.mean
+
+    return min((name for name, found in candidates.items() if found), key=validation, default=None)
 
 
 def solved(results: list[Result]) -> str:
