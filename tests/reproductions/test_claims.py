@@ -112,6 +112,7 @@ def test_several_comparisons() -> None:
     ("line", "complaint"),
     [
         (f"{ERNN} better {RNN}", "relation must be one of beats, reaches, solves, fails; got 'better'"),
+        (ERNN, "relation must be one of beats, reaches, solves, fails; got ''"),
         (f"{ERNN} beats", "have 2 sides with 'beats'"),
         (f"{ERNN} solves {RNN}", "have 1 sides with 'solves'"),
         (f"{ERNN} beats table3/har-2/nothing", "name recipes below the paper's folder; got 'table3/har-2/nothing'"),

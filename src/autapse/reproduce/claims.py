@@ -123,11 +123,12 @@ class Evidence:
         return Judgement(claim, tuple(self._compare(line, claim) for line in claim.compare))
 
     def _compare(self, line: str, claim: Claim) -> Comparison:
-        left, relation, *right = line.split()
-        checks.one_of(f"{self.source}: relation", relation, RELATIONS)
-        if len(right) != RELATIONS[relation] - 1:
+        words = line.split()
+        relation = checks.one_of(f"{self.source}: relation", "".join(words[1:2]), RELATIONS)
+        names = [*words[:1], *words[2:]]
+        if len(names) != RELATIONS[relation]:
             checks.fail(f"{self.source}: compare", f"have {RELATIONS[relation]} sides with {relation!r}", line)
-        sides = [self._side(name, claim.measure) for name in (left, *right)]
+        sides = [self._side(name, claim.measure) for name in names]
         return Comparison(_holds(relation, sides, claim.tolerance), _words(sides))
 
     def _side(self, name: str, measure: str) -> Side:

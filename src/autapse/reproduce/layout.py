@@ -30,7 +30,14 @@ from autapse.reproduce.recipe import Recipe, read_toml, recipes_below
 from autapse.reproduce.record import from_content
 
 FILE = "table.toml"
-FACTS = ("units", "parameters", "size_kb", "layer_size_kb", "minutes", "hours")
+FACTS = {
+    "units": "# units",
+    "parameters": "# params",
+    "size_kb": "Model size (KB)",
+    "layer_size_kb": "Model size (KB)",  # of the recurrent layer alone
+    "minutes": "Train time (min)",
+    "hours": "Train time (hr)",
+}
 SHOW = ("both", "ours", "paper")
 
 

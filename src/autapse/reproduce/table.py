@@ -9,7 +9,7 @@ from typing import Any
 from autapse.benchmark.page import markdown_table
 from autapse.reproduce.cell import Cell, Results, cell_of
 from autapse.reproduce.differences import Names, what_differs
-from autapse.reproduce.layout import Column, Layout, width_of
+from autapse.reproduce.layout import FACTS, Column, Layout, width_of
 from autapse.reproduce.result import Result
 from autapse.reproduce.score import NOT_RUN, score_of, solved
 
@@ -19,14 +19,6 @@ NOT_IN_PAPER = " (not in the paper)"
 CITED_BY_PAPER = "†"
 AT_MOST = "≤ "
 BYTES = 4  # of a parameter
-FACTS = {
-    "units": "# units",
-    "parameters": "# params",
-    "size_kb": "Model size (KB)",
-    "layer_size_kb": "Model size (KB)",
-    "minutes": "Train time (min)",
-    "hours": "Train time (hr)",
-}
 SECONDS = {"minutes": 60.0, "hours": 3600.0}
 
 
@@ -70,9 +62,10 @@ def _labels(layout: Layout) -> Iterator[Printed]:
 def _floor(layout: Layout, grid: list[list[Cell]]) -> Iterator[Printed]:
     shown = []
     for cells in zip(*grid, strict=True):
-        floors = [one.floor for cell in cells for found in cell.results.values() for one in found]
-        texts = sorted({format(floor, layout.ours_format) for floor in floors if floor is not None})
-        shown.append(" to ".join(dict.fromkeys((texts[0], texts[-1]))) if texts else NOT_RUN)
+        every = [one.floor for cell in cells for found in cell.results.values() for one in found]
+        floors = [floor for floor in every if floor is not None]
+        ends = dict.fromkeys(format(end(floors), layout.ours_format) for end in (min, max)) if floors else [NOT_RUN]
+        shown.append(" to ".join(ends))
     yield Printed("best possible", shown)
 
 
