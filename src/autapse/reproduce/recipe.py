@@ -12,9 +12,10 @@ by key, the cell's own last. The tables of a file:
     [paper]     what the paper found: accuracy (percent), error (rate), perplexity or solved; size_kb, parameters,
                 minutes, hours; cited = true where the paper only cites the number
     [inferred]  "model.hidden_size" = "what the paper leaves open, and how we read it"
-    [budget]    "training.learning_rate" = 1e-3: what replaces the paper's setting when time is short; reason = "why"
+    [budget]    "training.learning_rate" = 1e-3: what replaces the paper's setting when time is short; reason = "why";
+                "paper" keeps the paper's setting where a common.toml above replaces it
 
-TOML has no word for nothing: a setting that is "none" is None.
+TOML has no word for nothing: a setting that is "none" is None. (On the command line None does as well.)
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class Recipe:
     @property
     def budget(self) -> dict[str, Any]:
         """The settings that replace the paper's when time is short."""
-        return {name: value for name, value in self.settings["budget"].items() if name != "reason"}
+        return {name: value for name, value in self.settings["budget"].items() if name != "reason" and value != "paper"}
 
     @property
     def refit(self) -> bool:
@@ -240,7 +241,7 @@ def _value(value: Any) -> Any:
 
 
 def _none(value: Any) -> Any:
-    return None if value == "none" else value
+    return None if value in ("none", "None") else value
 
 
 def _flat(config: RunConfig) -> dict[str, Any]:

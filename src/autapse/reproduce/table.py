@@ -181,7 +181,7 @@ def _measured(fact: str, found: list[Result]) -> str:
 
 def layer_parameters(result: Result) -> int:
     """Parameters of the recurrent layer alone, without word vectors and head."""
-    from autapse.layers.names import make_layer
+    from autapse.layers.registry import make_layer
 
     model = result.settings["model"]
     inputs = (model["embedding_size"] or model["hidden_size"])[0]
