@@ -148,7 +148,7 @@ def random_scan(rng: random.Random) -> tuple[Operands, Tensor, Kind]:
     """A right call. Kinks of relu and modrelu need float64, where rounding does not cross them."""
     form, hidden, inputs = rng.choice(FORMS), rng.randint(1, 20), rng.randint(1, 12)
     lengths = random_lengths(rng)
-    if rng.random() < 0.01:  # several threads, several chunks
+    if rng.random() < 0.005:  # several threads, several chunks
         hidden, lengths = rng.randint(30, 70), sorted((rng.randint(1, 60) for _ in range(30)), reverse=True)
     sizes = torch.tensor(running(lengths), dtype=torch.int64)
     activation = rng.randrange(len(ACTIVATIONS) - (form != "leaky"))
@@ -161,8 +161,8 @@ def random_scan(rng: random.Random) -> tuple[Operands, Tensor, Kind]:
     def values(*shape: int, scale: float = 1.0) -> Tensor:
         return scale * torch.randn(shape, dtype=dtype)
 
-    def maybe(*shape: int) -> Tensor | None:
-        return values(*shape) if rng.random() < 0.5 else None
+    def maybe(*shape: int, scale: float = 1.0) -> Tensor | None:
+        return values(*shape, scale=scale) if rng.random() < 0.5 else None
 
     weight = values(G, inputs) if rng.random() < 0.7 else None
     given: dict[str, Any] = dict.fromkeys(Operands._fields)
@@ -174,13 +174,15 @@ def random_scan(rng: random.Random) -> tuple[Operands, Tensor, Kind]:
     match form:
         case "leaky":
             mixing = (steps, inner) if kind.per_step else (hidden,)
-            given |= {"alpha": maybe(*mixing), "beta": maybe(*mixing)}
+            given |= {
+                name: maybe(*mixing, scale=0.3) for name in ("alpha", "beta")
+            }  # else rounding grows with the steps
             if ACTIVATIONS[activation] == "modrelu":
                 given["offset"] = maybe(hidden)
         case "chain" if inner > 1:
             given["offset"] = values(inner - 1, hidden)
         case "shared_gate":  # the reference has the same at each step
-            given |= {name: values(1, 2).expand(steps, 2).clone() for name in ("alpha", "beta")}
+            given |= {name: values(1, 2, scale=0.3).expand(steps, 2).clone() for name in ("alpha", "beta")}
         case "gru" if kind.reset_after:
             given["offset"] = maybe(hidden)
         case "lstm":
