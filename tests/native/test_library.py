@@ -327,23 +327,30 @@ def test_a_call_works_after_one_that_found_no_memory() -> None:
 # The interface ------------------------------------------------------------------------------------------------------
 
 
-def test_the_problem_has_the_fields_of_the_header() -> None:
+@pytest.mark.parametrize("name", ["problem", "coupled", "lattice", "relaxation", "adjoint", "tridiagonal"])
+def test_structs_have_the_fields_of_the_header(name: str) -> None:
     """In the order, and of the types, of src/abi.h."""
     header = Path(library.__file__).parent / "src" / "abi.h"
     if not header.exists():
         pytest.skip("this installation has no sources")
     text = re.sub(r"//[^\n]*", "", header.read_text())
-    body = re.search(r"struct autapse_problem \{(.*?)\};", text, re.DOTALL)
+    body = re.search(rf"struct autapse_{name} \{{(.*?)\}};", text, re.DOTALL)
     assert body is not None
     declared = []
     for line in body[1].split(";"):
         if line.strip():
             kind, names = re.fullmatch(r"(?:const\s+)?(\w+)\s*(.*)", line.strip(), re.DOTALL).groups()
-            for name in names.split(","):
-                pointer = "*" in name
-                declared.append((name.strip(" *\n"), "pointer" if pointer else kind))
-    types = {ctypes.c_int32: "int32_t", ctypes.c_int64: "int64_t", ctypes.c_void_p: "pointer"}
-    assert [(name, types[kind]) for name, kind in library.Problem._fields_] == declared
+            for field in names.split(","):
+                pointer = "*" in field
+                declared.append((field.strip(" *\n").removesuffix("[8]"), "pointer" if pointer else kind))
+    types = {
+        ctypes.c_int32: "int32_t",
+        ctypes.c_int64: "int64_t",
+        ctypes.c_double: "double",
+        ctypes.c_void_p: "pointer",
+    }
+    types |= {library.Lattice: "autapse_lattice", ctypes.c_void_p * library.MOST_OFFSETS: "pointer"}
+    assert [(field, types[kind]) for field, kind in getattr(library, name.capitalize())._fields_] == declared
 
 
 def test_forms_and_activations_have_the_numbers_of_the_header() -> None:

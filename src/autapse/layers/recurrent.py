@@ -126,7 +126,7 @@ class Recurrent(nn.Module):
         """The parameters still have the shapes that they were made with: an assignment to `.data` can change them."""
         cells = self.cells
         for key, shapes in self._shapes.items():
-            check_parameters(cells[key], shapes, f"cells.{key}.")
+            check_parameters(cells[key], shapes, "cells", key)
 
     @staticmethod
     def _key(layer: int, direction: int) -> str:
@@ -390,14 +390,14 @@ def shapes_of(module: nn.Module) -> dict[str, torch.Size]:
     return {name: p.shape for name, p in module._parameters.items() if p is not None and not is_lazy(p)}
 
 
-def check_parameters(module: nn.Module, shapes: dict[str, torch.Size], prefix: str = "") -> None:
-    """Fails unless the parameters of a module, where they are tensors, have these shapes."""
+def check_parameters(module: nn.Module, shapes: dict[str, torch.Size], *path: str) -> None:
+    """Fails unless the parameters of a module at a path, where they are tensors, have these shapes."""
     parameters = module._parameters
     for name, shape in shapes.items():
         parameter = parameters.get(name)
         if parameter is not None and parameter.shape != shape:
             rule, remedy = f"have shape {tuple(shape)}, as it was made", "Make a layer of other sizes."
-            checks.fail(f"{prefix}{name}", rule, tuple(parameter.shape), remedy, checks.ShapeError)
+            checks.fail(".".join([*path, name]), rule, tuple(parameter.shape), remedy, checks.ShapeError)
 
 
 def _sizes(hidden_size: Any) -> int | list[int]:
