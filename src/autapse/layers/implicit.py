@@ -83,6 +83,7 @@ class ImplicitLayer(Layer):
         keys: Sequence[Any] | Tensor | None = None,  # [B], names of the sequences, under which solutions are kept
     ) -> tuple[Any, ...]:
         """(output, h_n), and with `return_states` the states of each layer, one [T, B, 1, H] tensor per state."""
+        self._check_parameters()
         batch = make_batch(x, lengths, self.input_size, self.batch_first)
         self._check_dtype(batch.rows)
         edges = self._edges(h0, batch)

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.parameter import is_lazy
 from torch.nn.utils.rnn import PackedSequence
 
 from autapse import checks
@@ -119,6 +120,13 @@ class Recurrent(nn.Module):
 
     def _store_cells(self, cells: dict[str, Cell]) -> None:
         self.cells: Mapping[str, Cell] = nn.ModuleDict(cells)  # type: ignore[assignment]
+        self._shapes = {key: shapes_of(cell) for key, cell in cells.items()}
+
+    def _check_parameters(self) -> None:
+        """The parameters still have the shapes that they were made with: an assignment to `.data` can change them."""
+        cells = self.cells
+        for key, shapes in self._shapes.items():
+            check_parameters(cells[key], shapes, "cells", key)
 
     @staticmethod
     def _key(layer: int, direction: int) -> str:
@@ -173,6 +181,7 @@ class Recurrent(nn.Module):
         time in the order of the input (of padded input where it is packed).
         """
         start = checks.integer("start", start, minimum=0)
+        self._check_parameters()
         if lengths is None and not return_states and isinstance(x, Tensor) and x.dim() == 3:
             whole = self._whole(x, h0)
             if whole is not None:
@@ -374,6 +383,21 @@ def _make_cell(
     cell = cell_class(input_size, hidden_size, **{n: common[n] for n in COMMON if n in taken}, **options)
     placement = {n: common[n] for n in ("device", "dtype") if n not in taken and common[n] is not None}
     return cell.to(**placement) if placement else cell
+
+
+def shapes_of(module: nn.Module) -> dict[str, torch.Size]:
+    """The shape of each parameter of a module's own."""
+    return {name: p.shape for name, p in module._parameters.items() if p is not None and not is_lazy(p)}
+
+
+def check_parameters(module: nn.Module, shapes: dict[str, torch.Size], *path: str) -> None:
+    """Fails unless the parameters of a module at a path, where they are tensors, have these shapes."""
+    parameters = module._parameters
+    for name, shape in shapes.items():
+        parameter = parameters.get(name)
+        if parameter is not None and parameter.shape != shape:
+            rule, remedy = f"have shape {tuple(shape)}, as it was made", "Make a layer of other sizes."
+            checks.fail(".".join([*path, name]), rule, tuple(parameter.shape), remedy, checks.ShapeError)
 
 
 def _sizes(hidden_size: Any) -> int | list[int]:

@@ -13,7 +13,7 @@ from autapse.cells import Cell
 from autapse.cells.base import cell_options
 from autapse.forms import State
 from autapse.layers.batch import Batch, check_features
-from autapse.layers.recurrent import Layer, check_state
+from autapse.layers.recurrent import Layer, check_parameters, check_state, shapes_of
 from autapse.unfold.fused import kernels_serve
 
 
@@ -34,9 +34,13 @@ class TorchLayer(Layer):
                 self.register_parameter(f"{name}_{key}", parameter)
                 self._flat_names.append(f"{name}_{key}")
             cell._parameters = dict.fromkeys(cell._parameters)
+        self._own_shapes = shapes_of(self)
         for option in cell_options(self.cell_type):
             setattr(self, option, getattr(made["l0"], option))  # layer.proj_size, as torch.nn has
         self.flatten_parameters()
+
+    def _check_parameters(self) -> None:
+        check_parameters(self, self._own_shapes)
 
     @property
     def cells(self) -> Mapping[str, Cell]:  # type: ignore[override]
