@@ -317,7 +317,7 @@ class _Work:
         self.rows = torch.arange(len(like), device=device)  # of those at work, which they are of all
         self.sequences = torch.arange(count, device=device)
         self.residual = torch.zeros(count, dtype=torch.float64, device=device)  # of all, as what follows
-        self.converged = torch.zeros(count, dtype=torch.bool, device=device)
+        self.converged, self.lost = (torch.zeros(count, dtype=torch.bool, device=device) for _ in range(2))
         self.iterations = torch.zeros(count, dtype=torch.long, device=device)
 
     def look(self) -> bool:
@@ -334,7 +334,7 @@ class _Work:
         self.residual[self.sequences] = line.largest(
             (norm / scale).double().nan_to_num(nan=torch.inf, posinf=torch.inf)
         )
-        self.converged[self.sequences] = solved
+        self.converged[self.sequences], self.lost[self.sequences] = solved, lost
         self.iterations[self.sequences] = self.round
         return self._keep(~(solved | lost))
 
@@ -357,9 +357,8 @@ class _Work:
     def finish(self) -> tuple[Tensor, SolveReport]:
         self._write()
         evaluations = 2.0 * self.iterations + 1  # a step, and but for the last time its derivative
-        found = [part.cpu() for part in (self.converged, self.residual, self.iterations, evaluations.double())]
-        report = SolveReport(found[0], found[1], found[2], found[3], ("parallel",) * len(self.converged))
-        return self.solution, report
+        verdict = (self.converged, self.residual, self.iterations, evaluations)
+        return self.solution, SolveReport.make(*verdict, "parallel", lost=self.lost)
 
     def _scale(self) -> Tensor:  # [N]
         """What the residual of a row is measured against: its state and the one before."""
@@ -400,11 +399,5 @@ def _dtype(cell: Cell, x: Tensor) -> torch.dtype:
 
 def _with_the_empty(report: SolveReport, count: int) -> SolveReport:
     """The report of all sequences, those without steps at the end."""
-    rest = SolveReport.empty("parallel", count - len(report.converged))
-    return SolveReport(
-        torch.cat([report.converged, rest.converged]),
-        torch.cat([report.residual, rest.residual]),
-        torch.cat([report.iterations, rest.iterations]),
-        torch.cat([report.evaluations, rest.evaluations]),
-        report.finished_by + rest.finished_by,
-    )
+    steps = torch.arange(len(report.converged))
+    return SolveReport.empty("parallel", count).merge(report, steps, steps >= 0)
