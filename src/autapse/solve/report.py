@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 import torch
@@ -82,29 +83,33 @@ class SolveReport:
         name: str,  # the method
         eps: float = 0.0,  # of the unknowns' dtype, where a residual can be too small to fall further
         lost: Tensor | None = None,  # [B] bool, problems that met numbers that are not finite
-        ill: Tensor | None = None,  # [B] bool, problems too near to a singular one: they count as not converged
-        flagged: Tensor | None = None,  # [B] bool; `ill` is flagged as well
+        flagged: Tensor | None = None,  # [B] bool
     ) -> SolveReport:
         """A report, of tensors on any device and within any function transform."""
         converged, residual = plain(converged), plain(residual).double()
         broken = ~residual.isfinite() if lost is None else plain(lost) | ~residual.isfinite()
-        reason = _reasons(converged, residual, broken, eps)
-        if ill is not None:
-            near = plain(ill)
-            reason = torch.where(near, torch.clamp_min(reason, Reason.ILL_CONDITIONED), reason)
-            flagged = near if flagged is None else plain(flagged) | near
         return SolveReport(
-            reason == Reason.CONVERGED,
+            converged,
             residual,
             plain(iterations).long(),
             plain(evaluations).double(),
             (name,) * len(converged),
             None if flagged is None else plain(flagged),
-            reason,
+            _reasons(converged, residual, broken, eps),
+        )
+
+    def ill_conditioned(self, ill: Tensor) -> SolveReport:  # [B] bool
+        """The same with some problems flagged as ill-conditioned, which count as not converged."""
+        ill = plain(ill)
+        return replace(
+            self,
+            converged=self.converged & ~ill,
+            flagged=ill if self.flagged is None else self.flagged | ill,
+            reason=torch.where(ill, int(Reason.ILL_CONDITIONED), self.reason),
         )
 
     def merge(self, other: SolveReport, index: Tensor, chosen: Tensor) -> SolveReport:  # [b], [b] bool
-        """This report with what `other` says of its problems `index`.
+        """The report with what `other` says of its problems `index`.
 
         Iterations and evaluations add up, and flags stay. Where `chosen`, the rest is the other's.
         """
@@ -181,6 +186,23 @@ def _reasons(converged: Tensor, residual: Tensor, broken: Tensor, eps: float) ->
     reason[broken] = Reason.NOT_FINITE
     reason[converged] = Reason.CONVERGED
     return reason
+
+
+def worst_of(reports: Sequence[SolveReport], count: int) -> SolveReport:
+    """One report of `count` problems from the reports of their parts: the worst verdict, and the sum of the costs.
+
+    Row j of each part belongs to problem j; a part may have fewer rows than there are problems.
+    """
+    if len(reports) == 1 and len(reports[0].converged) == count:
+        return reports[0]
+    total, seen = SolveReport.empty("no step", count), 0
+    for report in reports:
+        n = len(report.converged)
+        worse = (report.reason > total.reason[:n]) | (report.residual > total.residual[:n])
+        worse &= report.reason >= total.reason[:n]
+        worse |= torch.arange(n) >= seen
+        total, seen = total.merge(report, torch.arange(n), worse), max(seen, n)
+    return total
 
 
 def plain(tensor: Tensor) -> Tensor:
