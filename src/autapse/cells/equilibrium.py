@@ -18,11 +18,11 @@ from autapse.forms import State
 from autapse.gradient.function import Function, is_tracked, without_saved_tensor_hooks
 from autapse.solve import Groups, Linear, LinearReport, LinearSolver, Solver, SolveReport, System
 from autapse.solve.operator import Operator
-from autapse.solve.report import warn_once, worst_of
+from autapse.solve.report import merge, warn_once
 
 RTOL = {torch.float32: 1e-6, torch.float64: 1e-12}  # some roundings: Newton doubles the digits at each iteration
 CONTRACTS = 0.9  # a feedback of a norm below this is well-conditioned
-ROUNDS = 8  # of the power iteration that estimates a norm
+ROUNDS = 4  # of the power iteration that estimates a norm
 
 
 class EquilibriumRule(Cell):
@@ -105,7 +105,7 @@ class EquilibriumRule(Cell):
         reports: list[SolveReport] = []
         run = _Settled.apply if is_tracked(operands) else _Settled.forward
         h = run(self, tree, reports.append, *operands)
-        return h, worst_of(reports, len(previous))  # there are several under vmap
+        return h, merge(reports, len(previous), worst=True)  # there are several under vmap
 
     @torch.no_grad()
     def solve_finite(self, previous: Tensor, u: Tensor, weights: Any) -> tuple[Tensor, SolveReport]:

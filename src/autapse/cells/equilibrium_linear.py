@@ -12,20 +12,21 @@ from autapse import checks
 from autapse.cells.base import uniform_, zeros_
 from autapse.cells.equilibrium import EquilibriumRule, amplification, loses_half
 from autapse.cells.matrices import full_precision, without_autocast
-from autapse.gradient.function import observe
+from autapse.gradient.function import Function, observe
 from autapse.solve import SolveReport
-from autapse.solve.report import worst_of
+from autapse.solve.report import merge
 
 
 class Weights(NamedTuple):
-    """What a step uses: I + U for the first order, or the factors of I − U and how much they let an error grow."""
+    """What a step uses."""
 
     U: Tensor
     V: Tensor
-    first_order: Tensor | None = None
-    LU: Tensor | None = None
+    first_order: Tensor | None = None  # I + U, or
+    LU: Tensor | None = None  # the factors of I − U,
     pivots: Tensor | None = None
-    growth: Tensor | None = None
+    ill: Tensor | None = None  # [] bool, whether it is ill-conditioned,
+    bulk: Tensor | None = None  # [], and 1 + ‖U‖
 
 
 class EquilibriumLinear(EquilibriumRule):
@@ -63,13 +64,12 @@ class EquilibriumLinear(EquilibriumRule):
         U, V = self.weight_align, self.weight_hh
         if self.alignment == "first_order":
             return Weights(U, V, torch.eye(self.hidden_size, dtype=U.dtype, device=U.device) + U)
-        with without_autocast(U.device.type):
+        with torch.no_grad(), without_autocast(U.device.type):
             wide = U.to(full_precision(U.dtype))
             identity = torch.eye(self.hidden_size, dtype=wide.dtype, device=wide.device)
             LU, pivots, _ = torch.linalg.lu_factor_ex(identity - wide)
-            with torch.no_grad():
-                growth = amplification(wide, LU, pivots)
-        return Weights(U, V, None, LU, pivots, growth)
+            ill = loses_half(amplification(wide, LU, pivots), wide.dtype)
+            return Weights(U, V, None, LU, pivots, ill, 1 + torch.linalg.vector_norm(wide))
 
     def phi(self, h: Tensor, previous: Tensor, u: Tensor, weights: Weights) -> Tensor:
         return F.linear(h, weights.U) + F.linear(previous, weights.V) + u
@@ -78,27 +78,52 @@ class EquilibriumLinear(EquilibriumRule):
         return weights.U.expand(len(h), -1, -1)
 
     def settle(self, previous: Tensor, u: Tensor, weights: Weights) -> tuple[Tensor, SolveReport]:
-        """Its own way is linear in the drive, which autograd can follow."""
+        """Its own way is linear in the drive, with the same factors at all steps."""
         if self.solver is not None or previous.is_meta:
             return super().settle(previous, u, weights)
-        right = F.linear(previous, weights.V) + u
-        if weights.first_order is not None:
-            h = F.linear(right, weights.first_order)
-        else:
-            h = torch.linalg.lu_solve(weights.LU, weights.pivots, right, left=False, adjoint=True)
+        U, V, first_order, LU, pivots, ill, bulk = weights
+        right = F.linear(previous, V) + u
+        own = first_order is None
+        h = _Resolved.apply(U, right, LU, pivots, False) if own else F.linear(right, first_order)  # type: ignore[arg-type]
         reports: list[SolveReport] = []
-        growth = h.new_zeros(()) if weights.growth is None else weights.growth
-        observe(lambda *values: reports.append(self._report(*values)), h, right, weights.U, growth)
-        return h, worst_of(reports, len(h))  # there are several under vmap
+        observe(lambda *values: reports.append(self._report(*values)), h, right, U, ill, bulk)
+        return h, merge(reports, len(h), worst=True)  # there are several under vmap
 
-    def _report(self, h: Tensor, right: Tensor, U: Tensor, growth: Tensor) -> SolveReport:
-        size = h.norm(dim=1)
-        residual = (F.linear(h, U) + right - h).norm(dim=1)
-        # What each term of the residual is rounded by, which no method can go below.
-        scale = (1 + U.norm()) * size + right.norm(dim=1)
-        # With first_order the caller asked for what is there: only numbers that are not finite count as failed.
-        good = h.isfinite().all(1) if self.alignment == "first_order" else residual <= self.tolerance(h) * scale
-        relative = torch.where(residual == 0, 0.0, residual / size).nan_to_num(nan=torch.inf)
+    def _report(self, h: Tensor, right: Tensor, U: Tensor, ill: Tensor | None, bulk: Tensor | None) -> SolveReport:
+        parts = torch.stack((F.linear(h, U) + right - h, h, right))
+        residual, size, given = torch.linalg.vector_norm(parts, dim=2)
+        # The first order is what the caller asked for: it fails only where it is not finite. The solution is measured
+        # against each term of the residual, since no method can go below their rounding.
+        good = size.isfinite() if bulk is None else residual <= self.tolerance(h) * (bulk * size + given)
+        relative = torch.where(residual == 0, residual, residual / size).nan_to_num(nan=torch.inf, posinf=torch.inf)
         one = torch.ones_like(size)
         report = SolveReport.make(good, relative, one, one, self.alignment, torch.finfo(h.dtype).eps)
-        return report.ill_conditioned(loses_half(growth, h.dtype).expand(len(h)))
+        return report if ill is None else report.ill_conditioned(ill.expand(len(h)))
+
+
+class _Resolved(Function):
+    """(I − U)⁻¹·right, or with its transpose, by the factors of I − U: a function of U and right."""
+
+    @staticmethod
+    def forward(U: Tensor, right: Tensor, LU: Tensor, pivots: Tensor, transposed: bool) -> Tensor:
+        return torch.linalg.lu_solve(LU, pivots, right, left=False, adjoint=not transposed)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        U, _, LU, pivots, ctx.transposed = inputs
+        ctx.save_for_backward(U, LU, pivots, output)
+        ctx.save_for_forward(U, LU, pivots, output)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+        U, LU, pivots, h = ctx.saved_tensors
+        v = _Resolved.apply(U, gradient, LU, pivots, not ctx.transposed)
+        return h.mT @ v if ctx.transposed else v.mT @ h, v, None, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, of_U: Tensor | None, of_right: Tensor | None, *_: Any) -> Tensor:
+        U, LU, pivots, h = ctx.saved_tensors
+        right = torch.zeros_like(h) if of_right is None else of_right
+        if of_U is not None:
+            right = right + h @ (of_U if ctx.transposed else of_U.mT)
+        return _Resolved.apply(U, right, LU, pivots, ctx.transposed)

@@ -13,7 +13,7 @@ from autapse.cells.base import uniform_, zeros_
 from autapse.cells.equilibrium import EquilibriumRule
 from autapse.gradient.function import Function, observe
 from autapse.solve import SolveReport
-from autapse.solve.report import worst_of
+from autapse.solve.report import merge
 
 ITERATIONS = 30  # never reached: four are the most over all numbers, see the tests
 SATURATED = 30.0  # beyond it tanh is 1 to every digit
@@ -69,7 +69,7 @@ class EquilibriumTanh(EquilibriumRule):
         h, iterations = _Phi.apply(alpha, self.floor)
         reports: list[SolveReport] = []
         observe(lambda *values: reports.append(self._report(*values)), alpha, h, iterations)
-        return h, worst_of(reports, len(alpha))  # there are several under vmap
+        return h, merge(reports, len(alpha), worst=True)  # there are several under vmap
 
     def _report(self, alpha: Tensor, h: Tensor, iterations: Tensor) -> SolveReport:
         settled = torch.tanh(h + alpha)

@@ -56,15 +56,16 @@ def _each_sample(
 @contextmanager
 def without_saved_tensor_hooks() -> Iterator[None]:
     """For what leaves no graph: torch.func refuses to run where such hooks are set, as in a checkpoint's steps."""
+    stack: Any = torch._C._autograd
     hooks = []
-    while (top := torch._C._autograd._top_saved_tensors_default_hooks(False)) is not None:
+    while (top := stack._top_saved_tensors_default_hooks(False)) is not None:
         hooks.append(top)
-        torch._C._autograd._pop_saved_tensors_default_hooks()
+        stack._pop_saved_tensors_default_hooks()
     try:
         yield
     finally:
         for pack, unpack in reversed(hooks):
-            torch._C._autograd._push_saved_tensors_default_hooks(pack, unpack)
+            stack._push_saved_tensors_default_hooks(pack, unpack)
 
 
 def is_tracked(tensors: Iterable[Any]) -> bool:
@@ -132,10 +133,10 @@ class _Observe(Function):
         pass
 
 
-def observe(look: Callable[..., None], *tensors: Tensor) -> None:
+def observe(look: Callable[..., None], *tensors: Tensor | None) -> None:
     """`look(*tensors)` with plain values, inside all transforms; under vmap once per sample."""
     with torch.no_grad():
-        values = [tensor.detach() for tensor in tensors]
+        values = [None if tensor is None else tensor.detach() for tensor in tensors]
         if torch._C._are_functorch_transforms_active():
             _Observe.apply(look, *values)
         else:

@@ -21,7 +21,7 @@ from autapse.unfold.equilibrium import scan_equilibrium
 class Reporting(Recurrent):
     """A layer of equilibrium rules that reports how its solves went."""
 
-    cells: Mapping[str, EquilibriumRule]  # type: ignore[assignment]
+    cells: Mapping[str, EquilibriumRule]
 
     def _unfold(
         self, cell: Cell, rows: Tensor, state: State, batch: Batch, start: int, keep: bool, reverse: bool

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from autapse import checks
 from autapse.solve.base import Solver
-from autapse.solve.report import SolveReport
+from autapse.solve.report import SolveReport, merge
 from autapse.solve.system import System
 
 Begin = Literal["best", "zero"]
@@ -88,4 +88,5 @@ def _continue(stage: Stage, system: System, z: Tensor, report: SolveReport, rtol
     better = more.converged | (more.residual < report.residual[left])
     keep = part.groups.spread(better.to(z.device), found)
     z = z.index_copy(0, rows, torch.where(keep, found, z.index_select(0, rows)))
-    return z, report.merge(more, left, better)
+    every = torch.arange(len(report.converged))
+    return z, merge([report, more], len(every), [every, left])

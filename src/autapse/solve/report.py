@@ -11,6 +11,7 @@ from enum import IntEnum
 import torch
 from torch import Tensor
 
+NO_REASON = torch.empty(0)
 ROUNDINGS = 64.0  # a relative residual of fewer roundings than this cannot be expected to fall further
 
 
@@ -59,7 +60,7 @@ class SolveReport:
     """What a solver says of each of B problems. Tensors are detached and on the CPU.
 
     `evaluations` are in units of one F over all unknowns of a problem; a product with F's Jacobian counts as one.
-    Solvers make it with `SolveReport.make`; `merge` combines two.
+    Solvers make it with `SolveReport.make`; `merge` combines several.
     """
 
     converged: Tensor  # [B] bool
@@ -68,11 +69,15 @@ class SolveReport:
     evaluations: Tensor  # [B] float64
     finished_by: tuple[str, ...]  # [B], the method that found what was returned
     flagged: Tensor | None = None  # [B] bool, problems at or near a singular point, where a method can tell
-    reason: Tensor = None  # type: ignore[assignment]  # [B] int64, codes of Reason; by default from the fields above
+    reason: Tensor = NO_REASON  # [B] int64, codes of Reason; where it is left out, from the fields above
 
     def __post_init__(self) -> None:
-        if self.reason is None:
-            object.__setattr__(self, "reason", _reasons(self.converged, self.residual, ~self.residual.isfinite(), 0.0))
+        if self.reason is NO_REASON:
+            object.__setattr__(self, "reason", _reasons(self.converged, self.residual))
+        if torch._C._are_functorch_transforms_active():  # torch.func wraps all that is computed inside it
+            for name in ("converged", "residual", "iterations", "evaluations", "reason", "flagged"):
+                value = getattr(self, name)
+                object.__setattr__(self, name, None if value is None else plain(value))
 
     @staticmethod
     def make(
@@ -87,7 +92,6 @@ class SolveReport:
     ) -> SolveReport:
         """A report, of tensors on any device and within any function transform."""
         converged, residual = plain(converged), plain(residual).double()
-        broken = ~residual.isfinite() if lost is None else plain(lost) | ~residual.isfinite()
         return SolveReport(
             converged,
             residual,
@@ -95,43 +99,17 @@ class SolveReport:
             plain(evaluations).double(),
             (name,) * len(converged),
             None if flagged is None else plain(flagged),
-            _reasons(converged, residual, broken, eps),
+            _reasons(converged, residual, None if lost is None else plain(lost), eps),
         )
 
     def ill_conditioned(self, ill: Tensor) -> SolveReport:  # [B] bool
         """The same with some problems flagged as ill-conditioned, which count as not converged."""
         ill = plain(ill)
-        return replace(
-            self,
-            converged=self.converged & ~ill,
-            flagged=ill if self.flagged is None else self.flagged | ill,
-            reason=torch.where(ill, int(Reason.ILL_CONDITIONED), self.reason),
-        )
-
-    def merge(self, other: SolveReport, index: Tensor, chosen: Tensor) -> SolveReport:  # [b], [b] bool
-        """The report with what `other` says of its problems `index`.
-
-        Iterations and evaluations add up, and flags stay. Where `chosen`, the rest is the other's.
-        """
-        iterations, evaluations = self.iterations.clone(), self.evaluations.clone()
-        iterations[index] += other.iterations
-        evaluations[index] += other.evaluations
-        converged, residual, reason = (
-            mine.index_copy(0, index, torch.where(chosen, theirs, mine[index]))
-            for mine, theirs in (
-                (self.converged, other.converged),
-                (self.residual, other.residual),
-                (self.reason, other.reason),
-            )
-        )
-        names = list(self.finished_by)
-        for n in chosen.nonzero()[:, 0].tolist():
-            names[int(index[n])] = other.finished_by[n]
-        flagged = self.flagged
-        if other.flagged is not None:
-            flagged = torch.zeros_like(self.converged) if flagged is None else flagged.clone()
-            flagged[index] |= other.flagged
-        return SolveReport(converged, residual, iterations, evaluations, tuple(names), flagged, reason)
+        flagged = ill if self.flagged is None else self.flagged | ill
+        if not bool(ill.any()):
+            return replace(self, flagged=flagged)
+        reason = torch.where(ill, int(Reason.ILL_CONDITIONED), self.reason)
+        return replace(self, converged=self.converged & ~ill, flagged=flagged, reason=reason)
 
     def take(self, index: Tensor) -> SolveReport:
         """The report with its problems in another order, or of some of them."""
@@ -180,29 +158,61 @@ class SolveReport:
         return [Reason(code) for code in self.reason[~self.converged].unique().tolist()]
 
 
-def _reasons(converged: Tensor, residual: Tensor, broken: Tensor, eps: float) -> Tensor:
+def merge(
+    reports: Sequence[SolveReport],
+    count: int,
+    problems: Sequence[Tensor] | None = None,  # of each report, which of the `count` problems it is about, [b]
+    worst: bool = False,
+) -> SolveReport:
+    """One report of all problems from several: the sums of the costs, all flags, and the best or worst verdict.
+
+    Where a problem is in several reports, the best has converged or has the least residual, and the worst has the worst
+    reason and then the largest residual; the first one where these are equal. By default row j is about problem j.
+    """
+    if len(reports) == 1 and problems is None and len(reports[0].converged) == count:
+        return reports[0]
+    reports = [SolveReport.empty("no step", count), *reports]  # first, for problems that are in no other
+    rows = [torch.arange(len(report.converged)) for report in reports]
+    problem = torch.cat(
+        [rows[0], *(rows[1:] if problems is None else problems)]
+    )  # [N], of all reports, as what follows
+    part = torch.repeat_interleave(torch.tensor([len(row) for row in rows]))
+    converged, residual, iterations, evaluations, reason = (
+        torch.cat([getattr(report, name) for report in reports])
+        for name in ("converged", "residual", "iterations", "evaluations", "reason")
+    )
+    names = [name for report in reports for name in report.finished_by]
+    flags = [row.bool() & False if r.flagged is None else r.flagged for r, row in zip(reports, rows, strict=True)]
+    rank = reason + residual / (1 + residual) if worst else -torch.where(converged, -1.0, residual)
+    rank = rank.nan_to_num(nan=1.0 + Reason.NOT_FINITE, neginf=torch.finfo(rank.dtype).min)
+    rank[:count] = -torch.inf
+
+    def table(values: Tensor, empty: float) -> Tensor:  # [N] -> [reports, count]
+        return values.new_full((len(reports), count), empty).index_put((part, problem), values)
+
+    def total(values: Tensor) -> Tensor:  # [N] -> [count]
+        return values.new_zeros(count).index_add(0, problem, values)
+
+    chosen = table(torch.arange(len(rank)), 0).gather(0, table(rank, -torch.inf).argmax(0, keepdim=True))[0]
+    return SolveReport(
+        converged[chosen],
+        residual[chosen],
+        total(iterations),
+        total(evaluations),
+        tuple(names[n] for n in chosen.tolist()),
+        total(torch.cat(flags).long()) > 0 if any(r.flagged is not None for r in reports) else None,
+        reason[chosen],
+    )
+
+
+def _reasons(converged: Tensor, residual: Tensor, lost: Tensor | None = None, eps: float = 0.0) -> Tensor:
+    if bool(converged.all()):
+        return torch.zeros(len(converged), dtype=torch.long)
     reason = torch.full_like(residual, Reason.ITERATION_LIMIT, dtype=torch.long)
     reason[residual <= ROUNDINGS * eps] = Reason.STALLED
-    reason[broken] = Reason.NOT_FINITE
+    reason[~residual.isfinite() if lost is None else lost | ~residual.isfinite()] = Reason.NOT_FINITE
     reason[converged] = Reason.CONVERGED
     return reason
-
-
-def worst_of(reports: Sequence[SolveReport], count: int) -> SolveReport:
-    """One report of `count` problems from the reports of their parts: the worst verdict, and the sum of the costs.
-
-    Row j of each part belongs to problem j; a part may have fewer rows than there are problems.
-    """
-    if len(reports) == 1 and len(reports[0].converged) == count:
-        return reports[0]
-    total, seen = SolveReport.empty("no step", count), 0
-    for report in reports:
-        n = len(report.converged)
-        worse = (report.reason > total.reason[:n]) | (report.residual > total.residual[:n])
-        worse &= report.reason >= total.reason[:n]
-        worse |= torch.arange(n) >= seen
-        total, seen = total.merge(report, torch.arange(n), worse), max(seen, n)
-    return total
 
 
 def plain(tensor: Tensor) -> Tensor:
@@ -210,9 +220,10 @@ def plain(tensor: Tensor) -> Tensor:
 
     A wrapper of theirs that is kept is useless after the transform, and cannot be copied.
     """
+    tensor = tensor.detach().cpu()
     while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
         tensor = torch._C._functorch.get_unwrapped(tensor)
-    return tensor.detach().cpu()
+    return tensor
 
 
 _WARNED: weakref.WeakSet[object] = weakref.WeakSet()

@@ -10,7 +10,7 @@ from torch import Tensor
 from autapse.cells.equilibrium import EquilibriumRule
 from autapse.forms import State
 from autapse.solve import SolveReport
-from autapse.solve.report import worst_of
+from autapse.solve.report import merge
 from autapse.unfold.reference import walk
 from autapse.unfold.scan import in_pieces, is_whole
 
@@ -34,7 +34,7 @@ def scan_equilibrium(
         states, final, parts = in_pieces(_solved_walk, rule, rows, state, sizes, start, True, weights, every)
         reports = [report for part in parts for report in part[0]]
     states = tuple(turn(part) for part in states) if turn else states
-    return states, final, worst_of(reports, count)
+    return states, final, merge(reports, count, worst=True)
 
 
 def _solved_walk(

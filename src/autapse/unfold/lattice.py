@@ -58,8 +58,8 @@ class Lattice:
     def native(self) -> library.Lattice:
         """For the native solvers."""
         sizes, offsets = (torch.tensor(values, dtype=torch.long) for values in (self.sizes, self.offsets))
-        tensors = (self._firsts, sizes, self.lengths.contiguous(), self._t, self._sequence, offsets)
-        tensors = tuple(plain(tensor) for tensor in tensors)  # torch.func wraps what is made inside it
+        made_here = (self._firsts, sizes, self.lengths.contiguous(), self._t, self._sequence, offsets)
+        tensors = tuple(plain(tensor) for tensor in made_here)  # torch.func wraps what is made inside it
         names = ("first", "sizes", "lengths", "step_of", "sequence_of", "offsets")
         pointers: dict[str, Any] = {n: t.data_ptr() for n, t in zip(names, tensors, strict=True)}
         made = library.Lattice(steps=self.extent, count=self.count, free=self.free, own_edges=self.edges, **pointers)

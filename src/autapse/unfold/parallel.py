@@ -20,7 +20,7 @@ from autapse.cells.base import FormCell
 from autapse.forms import Form, Leaky, State
 from autapse.gradient.function import Function, opaque, reverse_mode_only
 from autapse.solve.limits import Limits
-from autapse.solve.report import NotConvergedWarning, SolveReport
+from autapse.solve.report import NotConvergedWarning, SolveReport, merge
 from autapse.unfold.fused import has_kernel
 from autapse.unfold.line import Line
 from autapse.unfold.unchanged import Unchanged
@@ -411,5 +411,4 @@ def _dtype(cell: Cell, x: Tensor) -> torch.dtype:
 
 def _with_the_empty(report: SolveReport, count: int) -> SolveReport:
     """The report of all sequences, those without steps at the end."""
-    steps = torch.arange(len(report.converged))
-    return SolveReport.empty("parallel", count).merge(report, steps, steps >= 0)
+    return merge([SolveReport.empty("parallel", count), report], count, worst=True)
