@@ -52,6 +52,7 @@ class EquilibriumRule(Cell):
         super().__init__(input_size, hidden_size, bias, device, dtype)
         self.solver = solver
         self._solver = _checked_solver(solver)
+        self._factorises = solver in (None, "newton")  # I − ∂φ/∂h, so that its condition is within reach
         self.rtol = None if rtol is None else checks.number("rtol", rtol, low=0.0)
         self._looked_at = False
 
@@ -124,10 +125,16 @@ class EquilibriumRule(Cell):
         system = StepSystem(self, previous, u, weights, self.start(previous, u, weights))
         solver = newton(rtol) if self._solver is None else self._solver
         h, report = solver.solve(system, rtol=rtol)
+        return h, self.flag(h, previous, u, weights, report)
+
+    def flag(self, h: Tensor, previous: Tensor, u: Tensor, weights: Any, report: SolveReport) -> SolveReport:
+        """The report with the rows flagged that are at or near a singular point, where that costs little to know."""
+        if not (self.floor or self._factorises):
+            return report
         feedback = Feedback(self.feedback(h, previous, u, weights), self.floor)
         if self.floor:
             report = replace(report, flagged=feedback.at_floor().cpu())
-        return h, report.ill_conditioned(loses_half(feedback.amplification(), h.dtype))
+        return report.ill_conditioned(loses_half(feedback.amplification(), h.dtype))
 
     def tolerance(self, like: Tensor) -> float:
         """The relative residual to reach."""

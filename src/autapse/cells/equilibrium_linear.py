@@ -77,6 +77,9 @@ class EquilibriumLinear(EquilibriumRule):
     def feedback(self, h: Tensor, previous: Tensor, u: Tensor, weights: Weights) -> Tensor:
         return weights.U.expand(len(h), -1, -1)
 
+    def flag(self, h: Tensor, previous: Tensor, u: Tensor, weights: Weights, report: SolveReport) -> SolveReport:
+        return report if weights.ill is None else report.ill_conditioned(weights.ill.expand(len(h)))
+
     def settle(self, previous: Tensor, u: Tensor, weights: Weights) -> tuple[Tensor, SolveReport]:
         """Its own way is linear in the drive, with the same factors at all steps."""
         if self.solver is not None or previous.is_meta:

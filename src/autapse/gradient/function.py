@@ -7,7 +7,7 @@ modes, and what a Function has no rule for raises an error that names the remedy
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
@@ -35,12 +35,12 @@ class Function(torch.autograd.Function):
             raise NotImplementedError(f"{cls.__qualname__.strip('_')} {FORWARD}. {cls.remedy}")
 
         def each_sample(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
-            run = cls.forward if cls is _Samples else cls.apply
-            return _each_sample(run, info.batch_size, in_dims, arguments)
+            return _each_sample(cls.apply, info.batch_size, in_dims, arguments)
 
         if "jvp" not in vars(cls):
             cls.jvp = staticmethod(refuse)  # type: ignore[method-assign]
-        cls.vmap = staticmethod(each_sample)  # type: ignore[method-assign]
+        if "vmap" not in vars(cls):
+            cls.vmap = staticmethod(each_sample)  # type: ignore[method-assign]
 
 
 def _each_sample(
@@ -76,7 +76,7 @@ def is_tracked(tensors: Iterable[Any]) -> bool:
 
 
 class _Once(Function):
-    """A result that was computed without a graph: to differentiate it raises the remedy."""
+    """A result that was computed without a graph; differentiating it raises an error that names the remedy."""
 
     @staticmethod
     def forward(remedy: str, result: Tensor, *sources: Tensor) -> Tensor:
@@ -96,7 +96,7 @@ class _Once(Function):
 
 
 class _Samples(Function):
-    """A computation under vmap, one sample after the other."""
+    """A computation under vmap, one sample after the other; it is still inside the transforms below."""
 
     @staticmethod
     def forward(compute: Callable[..., Any], *tensors: Tensor) -> Any:
@@ -106,11 +106,15 @@ class _Samples(Function):
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
         pass
 
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
+        return _each_sample(_Samples.forward, info.batch_size, in_dims, arguments)
+
 
 def opaque(compute: Callable[..., tuple[Tensor, ...]], remedy: str, *tensors: Tensor) -> tuple[Tensor, ...]:
-    """`compute(*tensors)` without a graph, under vmap once per sample; to differentiate it raises the remedy.
+    """`compute(*tensors)` without a graph, under vmap once per sample. Differentiating it again raises the remedy.
 
-    `compute` may use other tensors of the transforms that are below vmap, but none of its samples.
+    `compute` may use other tensors too, as long as vmap has no samples of them.
     """
     with torch.no_grad():
         batched = any(is_batchedtensor(tensor) for tensor in tensors)
@@ -143,7 +147,7 @@ def observe(look: Callable[..., None], *tensors: Tensor | None) -> None:
             look(*values)
 
 
-def reverse_mode_only(what: str, tensors: Iterable[Any], forward_remedy: str | None = None) -> None:
+def reverse_mode_only(what: str, tensors: Sequence[Any], forward_remedy: str | None = None) -> None:
     """Raise where a solver meets tensors of a transform that it has no rule for.
 
     `forward_remedy` is None where forward mode is served.

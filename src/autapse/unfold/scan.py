@@ -62,16 +62,12 @@ def in_pieces(
     run: Any, cell: Cell, x: Tensor, state: State, sizes: Sequence[int], start: int, keep: bool, form: Any, every: int
 ) -> tuple[State, State, list[list[Any]]]:
     """`run` on `every` steps at a time, which the backward pass runs again; and what else it returned of each piece."""
-
-    def tensors() -> list[Tensor]:
-        return [*cell.parameters(), *cell.buffers(), x, *initial]
+    inputs = (x, *state)
+    unchanged = Unchanged([*cell.parameters(), *cell.buffers(), *inputs])
 
     def run_unchanged(*arguments: Any) -> Any:
-        unchanged.check(tensors())
+        unchanged.check([*cell.parameters(), *cell.buffers(), *inputs])
         return run(*arguments)
-
-    initial = state
-    unchanged = Unchanged(tensors())
 
     pieces = [sizes[n : n + every] for n in range(0, len(sizes), every)]
     traces: list[State] = []
