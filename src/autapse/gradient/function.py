@@ -57,8 +57,9 @@ def _each_sample(
 def without_saved_tensor_hooks() -> Iterator[None]:
     """For what leaves no graph: torch.func refuses to run where such hooks are set, as in a checkpoint's steps."""
     stack: Any = torch._C._autograd
+    last = getattr(stack, "_top_saved_tensors_default_hooks", lambda _: None)  # torch 2.7 cannot tell
     hooks = []
-    while (top := stack._top_saved_tensors_default_hooks(False)) is not None:
+    while (top := last(False)) is not None:
         hooks.append(top)
         stack._pop_saved_tensors_default_hooks()
     try:
