@@ -215,7 +215,7 @@ def test_words_and_parts_of_a_report() -> None:
     _, report = FixedPoint(max_iterations=8).solve(mixed(), rtol=1e-3)
     failed = int((~report.converged).sum())
     assert 0 < failed < len(LENGTHS)
-    assert report.words().startswith(f"{failed} of 6 problems not converged, worst residual")
+    assert report.words().startswith(f"{failed} of 6 problems not converged (iteration limit), worst residual")
     part = report.take(torch.tensor([2, 2, 0]))
     assert part.iterations.tolist() == [int(report.iterations[n]) for n in (2, 2, 0)]
     assert SolveReport.empty("none", 2).all_converged

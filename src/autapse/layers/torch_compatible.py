@@ -13,7 +13,7 @@ from autapse.cells import Cell
 from autapse.cells.base import cell_options
 from autapse.forms import State
 from autapse.layers.batch import Batch, check_features
-from autapse.layers.recurrent import Layer, check_parameters, check_state, shapes_of
+from autapse.layers.recurrent import Layer, Run, check_parameters, check_state, shapes_of
 from autapse.unfold.fused import kernels_serve
 
 
@@ -87,9 +87,7 @@ class TorchLayer(Layer):
     def _op_settings(self) -> tuple[Any, ...]:
         return self._flat_weights(), self.bias, self.num_layers, self.dropout, self.training, self.bidirectional
 
-    def _run(
-        self, cells: Mapping[str, Cell], batch: Batch, states: dict[str, State], start: int, keep: bool
-    ) -> tuple[Tensor, dict[str, State], list[list[Tensor]]]:
+    def _run(self, cells: Mapping[str, Cell], batch: Batch, states: dict[str, State], start: int, keep: bool) -> Run:
         op = self._torch_op()
         if op is None or keep or not batch.sizes or self._runs_itself(batch.rows):
             return super()._run(cells, batch, states, start, keep)
@@ -108,7 +106,7 @@ class TorchLayer(Layer):
             for new, old in zip(final[n].unbind(0), column, strict=True)
         ]
         count = len(states)
-        return output, {key: tuple(rejoined[n::count]) for n, key in enumerate(states)}, []
+        return Run(output, {key: tuple(rejoined[n::count]) for n, key in enumerate(states)}, [], [])
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
         result = super()._apply(fn, recurse)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from autapse.native.coupled import Sequences
+from autapse.solve.report import plain
 
 
 class Lattice:
@@ -55,7 +56,8 @@ class Lattice:
     @cached_property
     def native(self) -> Sequences:
         """For the native solvers, which know the stencil (−1, 1) alone."""
-        return Sequences(self.lengths, self.edges, self.offsets.index(-1))
+        lengths = plain(self.lengths)  # torch.func wraps what is made inside it
+        return Sequences(lengths, self.edges, self.offsets.index(-1))
 
     @property
     def colours(self) -> list[slice]:
