@@ -24,14 +24,31 @@ ROOT = Path(__file__).parent.parent
 COUNTS = ("passed", "failed", "error", "skipped")
 
 
+# Sums, products, LAPACK and a kernel: most changes of the arithmetic show in some bit of these results.
+PROGRAM = """
+import autapse, torch
+torch.manual_seed(0)
+for kind in (torch.float32, torch.float64):
+    a, layer = torch.randn(70, 70, dtype=kind), autapse.GRU(70, 70, dtype=kind)
+    h = layer(a.unsqueeze(0))[0]
+    h.square().sum().backward()
+    results = a @ a, torch.linalg.inv(a), a.exp().sum(), torch.randn(9999).norm(), h, layer.weight_hh_l0.grad
+    print(*(result.flatten().tolist() for result in results))
+"""
+
+
 class Configuration(NamedTuple):
     name: str
     variables: dict[str, str]
     options: tuple[str, ...] = ()
 
 
+AS_IT_IS = Configuration("as it is", {})
+
+
 class Result(NamedTuple):
     name: str
+    effect: str
     counts: dict[str, int]
     failing: list[str]
     seconds: str
@@ -40,45 +57,57 @@ class Result(NamedTuple):
 def configurations() -> list[Configuration]:
     by_variable = {
         "ATEN_CPU_CAPABILITY": ("default", "avx2"),
-        "MKL_ENABLE_INSTRUCTIONS": ("AVX2", "SSE4_2"),
+        "MKL_ENABLE_INSTRUCTIONS": ("AVX2", "SSE4_2"),  # Intel's processors only
+        "MKL_CBWR": ("COMPATIBLE",),
         "OMP_NUM_THREADS": ("1", "2"),
         "AUTAPSE_ISA": tuple(library.info()["instruction_sets"]),  # those that this processor has
         "AUTAPSE_NATIVE": ("0",),
     }
     return [
-        Configuration("as it is", {}),
+        AS_IT_IS,
         *(Configuration(f"--seed-shift {n}", {}, ("--seed-shift", str(n))) for n in (1, 2, 3)),
         *(Configuration(f"{name}={value}", {name: value}) for name, values in by_variable.items() for value in values),
     ]
 
 
+def start(program: list[str], configuration: Configuration) -> str:
+    """What Python prints in this configuration."""
+    usual = {k: v for k, v in os.environ.items() if k not in ("OMP_NUM_THREADS", "AUTAPSE_ISA", "AUTAPSE_NATIVE")}
+    environment = usual | {"OMP_NUM_THREADS": "1"} | configuration.variables
+    command = [sys.executable, *program]
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+    return done.stdout
+
+
+def effect(configuration: Configuration) -> str:
+    """Whether it changes any result on this machine: where it does not, its row shows nothing new."""
+    if configuration.options:
+        return "yes"
+    return "yes" if start(["-c", PROGRAM], configuration) != start(["-c", PROGRAM], AS_IT_IS) else "no"
+
+
 def run(configuration: Configuration, arguments: list[str], log: Path | None) -> Result:
     """One run of pytest. All that it prints goes to `log`."""
-    clean = {k: v for k, v in os.environ.items() if k not in ("OMP_NUM_THREADS", "AUTAPSE_ISA", "AUTAPSE_NATIVE")}
-    command = [sys.executable, "-m", "pytest", "-q", "-rfE", "--color=no", *configuration.options, *arguments]
-    env, together = clean | configuration.variables, subprocess.STDOUT
-    done = subprocess.run(command, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=together, text=True, check=False)
+    output = start(["-m", "pytest", "-q", "-rfE", "--color=no", *configuration.options, *arguments], configuration)
     if log:
         log.parent.mkdir(parents=True, exist_ok=True)
-        log.write_text(done.stdout, encoding="utf-8")
-    return read(configuration.name, done.stdout)
-
-
-def read(name: str, output: str) -> Result:
-    """The counts in the last line of pytest's output, and the names in its summary."""
+        log.write_text(output, encoding="utf-8")
     ends = [line for line in output.splitlines() if re.search(r" in \d+\.\d+s", line)]
     if not ends:
-        sys.exit(f"{name}: pytest did not finish.\n{output[-3000:]}")
+        sys.exit(f"{configuration.name}: pytest did not finish.\n{output[-3000:]}")
     counts = {word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|error|skipped)", ends[-1])}
     failing = re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", output, re.MULTILINE)
-    return Result(name, counts, failing, re.findall(r" in (\d+)\.\d+s", ends[-1])[-1])
+    return Result(configuration.name, effect(configuration), counts, failing, re.findall(r" in (\d+)\.", ends[-1])[-1])
 
 
 def table(results: list[Result]) -> Iterator[str]:
-    yield f"| configuration | {' | '.join(COUNTS)} | seconds |"
-    yield "| --- |" + " ---: |" * (len(COUNTS) + 1)
+    yield f"| configuration | changes results here | {' | '.join(COUNTS)} | seconds |"
+    yield "| --- | --- |" + " ---: |" * (len(COUNTS) + 1)
     for result in results:
-        yield f"| {result.name} | {' | '.join(str(result.counts.get(c, 0)) for c in COUNTS)} | {result.seconds} |"
+        counts = " | ".join(str(result.counts.get(word, 0)) for word in COUNTS)
+        yield f"| {result.name} | {result.effect} | {counts} | {result.seconds} |"
     for result in results:
         if result.failing:
             yield f"\n{result.name}:"
