@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
@@ -18,7 +19,9 @@ def skew(free: Tensor, n: int) -> Tensor:
 
 def exponential(A: Tensor) -> Tensor:
     """exp(A), orthogonal with determinant 1 for a skew A."""
-    return torch.linalg.matrix_exp(A)
+    # As exp(A + I) / e: for matrices of small norm torch's polynomial has a wrong coefficient (pytorch/pytorch#196592).
+    identity = torch.eye(A.shape[0], dtype=A.dtype, device=A.device)
+    return torch.linalg.matrix_exp(A + identity) / math.e
 
 
 def cayley(A: Tensor) -> Tensor:
