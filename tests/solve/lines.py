@@ -155,7 +155,7 @@ def chain(
     dtype: torch.dtype = torch.float64,
     seed: int = 0,
 ) -> Chainlike:
-    """Where 2·(strength + through) < 1, F is a contraction for every seed: there is one solution, and I − J is regular."""
+    """If 2·(strength + through) < 1, F is a contraction for every seed: it has one solution, and I − J is regular."""
     generator = torch.Generator().manual_seed(seed)
     draw = lambda *shape: torch.randn(*shape, generator=generator, dtype=torch.float64)
     matrix = lambda: (drawn := draw(k, k)) * (strength / torch.linalg.matrix_norm(drawn, 2))

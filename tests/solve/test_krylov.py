@@ -74,7 +74,7 @@ def scipys_best(A: Tensor, b: Tensor, m: int) -> Tensor:
 
 
 def assert_solved(solver: LinearSolver, report: LinearReport, x: Tensor, A: Tensor, b: Tensor, rtol: float) -> None:
-    """A is the matrix of the whole batch. ‖x − A⁻¹·b‖ ≤ ‖A⁻¹‖·‖b − A·x‖, for a residual of rtol·‖b‖ and its rounding."""
+    """‖x − A⁻¹·b‖ ≤ ‖A⁻¹‖·‖b − A·x‖, where A is the matrix of the whole batch and the residual is rtol·‖b‖."""
     if not (isinstance(solver, BiCGStab) and solver.shared):  # which has one tolerance for the whole batch
         assert bool(report.converged.all())
     exact, inverse = torch.linalg.solve(A.double(), b.flatten().double()), torch.linalg.inv(A.double())
