@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
@@ -45,7 +46,9 @@ def skew(free: Tensor, n: int) -> Tensor:
 @in_full_precision
 def exponential(A: Tensor) -> Tensor:
     """exp(A), orthogonal with determinant 1 for a skew A."""
-    return torch.linalg.matrix_exp(A)
+    # As exp(A + I) / e: for matrices of small norm torch's polynomial has a wrong coefficient (pytorch/pytorch#196592).
+    identity = torch.eye(A.shape[0], dtype=A.dtype, device=A.device)
+    return torch.linalg.matrix_exp(A + identity) / math.e
 
 
 @in_full_precision
