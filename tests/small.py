@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import safetensors.torch
+from safetensors import safe_open
 from torch import Tensor
 
 from autapse.tasks import Adding, Task
@@ -30,6 +34,32 @@ def with_seed(config: RunConfig, seed: int) -> RunConfig:
 def final_tensors(folder: Path) -> dict[str, Tensor]:
     (path,) = folder.glob("checkpoint-*.safetensors")
     return safetensors.torch.load_file(path)
+
+
+def step_of(folder: Path) -> int:
+    """The step of a run's last checkpoint, also while it is being trained; -1 before the first."""
+    try:
+        name = json.loads((folder / "state.json").read_text())["checkpoint"]
+    except FileNotFoundError:
+        return -1
+    return int(name.removeprefix("checkpoint-").removesuffix(".safetensors"))
+
+
+def metadata_of(folder: Path) -> dict[str, Any]:
+    """What a run's last checkpoint says beside its tensors."""
+    with safe_open(folder / f"checkpoint-{step_of(folder)}.safetensors", framework="pt") as file:
+        return {name: json.loads(text) for name, text in file.metadata().items()}
+
+
+def rewrite(folder: Path, change: Callable[[dict[str, Any], dict[str, Tensor]], None]) -> None:
+    """Change the metadata and tensors of a run's last checkpoint, with a checksum that fits."""
+    path = folder / f"checkpoint-{step_of(folder)}.safetensors"
+    about, tensors = metadata_of(folder), safetensors.torch.load_file(path)
+    change(about, tensors)
+    content = safetensors.torch.save(tensors, {name: json.dumps(value) for name, value in about.items()})
+    path.write_bytes(content)
+    state = json.loads((folder / "state.json").read_text())
+    (folder / "state.json").write_text(json.dumps(state | {"sha256": hashlib.sha256(content).hexdigest()}))
 
 
 def autapse(*words: str, cwd: Path, **keywords: Any) -> subprocess.CompletedProcess[str]:

@@ -8,7 +8,7 @@ import time
 import pytest
 import torch
 
-from small import autapse, final_tensors
+from small import autapse, final_tensors, step_of
 
 OPTIONS = (
     "--length 12 --train-size 300 --validation-size 50 --test-size 50 --hidden-size 8 8 --dropout 0.3 "
@@ -19,13 +19,6 @@ OPTIONS = (
 def start(tmp_path, name):
     command = [sys.executable, "-m", "autapse", "run", "adding", "--cell", "ernn", *OPTIONS, "--out", name]
     return subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-
-def step_of(folder):
-    try:
-        return json.loads((folder / "state.json").read_text())["step"]
-    except (FileNotFoundError, json.JSONDecodeError):
-        return -1
 
 
 def records(folder):
