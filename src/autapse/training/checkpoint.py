@@ -17,6 +17,7 @@ import hashlib
 import json
 import math
 import re
+import shutil
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,7 @@ from autapse.training.config import ModelConfig, RunConfig
 from autapse.training.environment import Environment
 
 NAME = re.compile(r"checkpoint-(\d+)\.safetensors")
+OTHERS = re.compile(r"solutions\.\d+\.\d+|carried\.(all|\d+(\.\d+)*)")
 T = TypeVar("T")
 LARGEST = 2**53  # of a counter: no run gets that far
 
@@ -182,6 +184,18 @@ def remove_superseded(path: Path) -> None:
                 old.unlink()
 
 
+def discard(folder: Path) -> None:
+    """Remove a run that was stopped before its first checkpoint."""
+    lock = files.lock(folder / "config.json") if (folder / "config.json").exists() else None
+    try:
+        if (folder / "state.json").exists():  # another process was just about to write it
+            raise checks.InputError(f"{folder} has a checkpoint by now. Start again to resume it.")
+        shutil.rmtree(folder)
+    finally:
+        if lock:
+            lock.close()
+
+
 def path_of(folder: Path, step: int) -> Path:
     """Where the checkpoint of a step is."""
     return folder / f"checkpoint-{step}.safetensors"
@@ -319,6 +333,10 @@ def check_fit(saved: Checkpoint) -> None:
         state = part(saved.tensors, f"optimizer.{name}.")
         likeness = {key: parameter if value.dim() else value for key, value in state.items()}
         _check_tensors(path, f"optimizer.{name}.", state, likeness)
+    prefixes = ("best.", "model.", *(f"optimizer.{name}." for name, _ in shapes.named_parameters()))
+    for name in saved.tensors:
+        if not name.startswith(prefixes) and not OTHERS.fullmatch(name):
+            raise checks.InputError(f"{path} does not fit the model in its config: it has no use for {name}.")
 
 
 def _check_tensors(path: Path, prefix: str, tensors: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
