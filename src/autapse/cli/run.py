@@ -112,9 +112,9 @@ def _what_else(word: str, command: str) -> str:
 
 def one_process_only(command: str, instead: str) -> None:
     """Refuse to be started by torchrun."""
-    from autapse.training.distributed import asked_for
+    from autapse.training.distributed import processes
 
-    if asked_for().size > 1:
+    if processes() > 1:
         raise checks.InputError(f"`autapse {command}` is for one process. Under torchrun use {instead}.")
 
 

@@ -75,9 +75,14 @@ class World:
             tensor.copy_(part.view_as(tensor))
 
 
-def asked_for() -> World:
+def processes() -> int:
+    """How many processes torchrun started; 1 without it."""
+    return _variable("WORLD_SIZE", 1, 1)
+
+
+def _this_process() -> World:
     """The process that the environment variables of torchrun describe; alone without them."""
-    size = _variable("WORLD_SIZE", 1, 1)
+    size = processes()
     if size == 1:
         return World()
     rank = _variable("RANK", None, 0)
@@ -91,7 +96,7 @@ def asked_for() -> World:
 
 def join() -> World:
     """Join the processes that torchrun started; alone without it."""
-    world = asked_for()
+    world = _this_process()
     if world.size > 1 and not distributed.is_initialized():
         if torch.cuda.is_available():
             torch.cuda.set_device(_variable("LOCAL_RANK", 0, 0) % torch.cuda.device_count())
