@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from autapse import checks, files
+from autapse.errors import Ending
 from autapse.tasks import Split
 from autapse.tasks.objectives import objective
 from autapse.training import checkpoint, distributed
@@ -32,8 +33,10 @@ from autapse.training.schedule import learning_rate
 LOG_EVERY = 10  # steps between training records
 
 
-class Interrupted(Exception):  # noqa: N818 (a request of the user's, not an error)
+class Interrupted(Ending):
     """Ctrl-C: the run can be resumed from its last checkpoint, of this very step unless gradients were not finite."""
+
+    exit_code = 130
 
     def __init__(self, step: int, saved: int, command: str) -> None:
         super().__init__(f"Stopped at step {step}, saved at step {saved}. Go on with: {command}")
