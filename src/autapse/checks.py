@@ -70,7 +70,10 @@ def integer(
 
 def seed(argument: str, value: object) -> int:
     """`value` as a seed that both numpy and torch take."""
-    return integer(argument, value, minimum=0, maximum=2**64 - 1)
+    seed = integer(argument, value, minimum=0)
+    if seed >= 2**64:
+        fail(argument, "be below 2**64", seed)
+    return seed
 
 
 def number(
@@ -91,7 +94,7 @@ def number(
     try:
         value = float(value)
     except OverflowError:  # an integer beyond the largest float
-        value = math.inf if value > 0 else -math.inf
+        value = math.inf if value > 0 else -math.inf  # type: ignore[operator]
     if not (math.isfinite(value) and low <= value <= high and (above is None or value > above)):
         fail(argument, rule, value, remedy)
     return value

@@ -47,7 +47,7 @@ def run(tmp_path_factory):
         ),
         (
             "run adding --seed 18446744073709551616",
-            "seed must be .* at most 18446744073709551615; got 18446",
+            "seed must be below 2\\*\\*64; got 18446744073709551616",
         ),
         (
             "run adding --num-layers 10000000",
