@@ -91,11 +91,12 @@ def how_to_get(wanted: DataSet, folder: Path) -> str:
 @contextmanager
 def _progress(wanted: DataSet, file: UpstreamFile) -> Iterator[Progress]:
     """A bar on stderr, if that is a terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+
+    from autapse.console import Console, Label
 
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    columns = (Label("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task(f"{wanted.name}/{file.path}", total=file.size)
         yield lambda done, total: bar.update(task, completed=done, total=file.size or total)

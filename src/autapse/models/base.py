@@ -15,6 +15,8 @@ from autapse.layers.solutions import Solutions
 from autapse.models.initialise import initialise
 from autapse.models.inputs import Inputs
 
+MOST_LAYERS = 1000  # a number from a stranger's file must not build a network for hours
+
 
 class SequenceModel(nn.Module):
     """What all models share; not for direct use.
@@ -51,6 +53,8 @@ class SequenceModel(nn.Module):
         where: dict[str, Any] = {"device": device, "dtype": dtype}
         self.inputs = Inputs(input_size, vocabularies, embedding_size, mean, scale, input_dropout, **where)
         sizes = hidden_size if isinstance(hidden_size, int) else list(hidden_size)
+        if num_layers is not None:
+            checks.integer("num_layers", num_layers, minimum=1, maximum=MOST_LAYERS)
         stack = {"num_layers": num_layers, "dropout": dropout, "bidirectional": bidirectional, **where}
         self._make_layers(lambda size: make_layer(cell, size, sizes, batch_first=True, **stack))
         self.output_dropout = nn.Dropout(output_dropout)

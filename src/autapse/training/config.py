@@ -118,7 +118,7 @@ class TrainingConfig:
             if getattr(self, name) is not None:
                 checks.integer(name, getattr(self, name), minimum=1)
         checks.integer("plateau_patience", self.plateau_patience, minimum=0)
-        checks.integer("seed", self.seed, minimum=0)
+        checks.seed("seed", self.seed)
         checks.number("learning_rate", self.learning_rate, above=0.0)
         checks.number("weight_decay", self.weight_decay, low=0.0)
         checks.number("checkpoint_seconds", self.checkpoint_seconds, low=0.0)

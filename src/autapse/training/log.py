@@ -8,12 +8,11 @@ import os
 from pathlib import Path
 from typing import Any, Protocol
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, TimeRemainingColumn
 from rich.progress import Progress as Bar
-from rich.text import Text
 
 from autapse import checks, files
+from autapse.console import Console, Label, plain
 
 
 class MetricsLog:
@@ -87,8 +86,8 @@ class Quiet:
 
 
 class _Rate(ProgressColumn):
-    def render(self, task: Task) -> Text:
-        return Text(f"{task.speed:.0f} steps/s" if task.speed else "", style="progress.data.speed")
+    def render(self, task: Task) -> Any:
+        return plain(f"{task.speed:.0f} steps/s" if task.speed else "", "progress.data.speed")
 
 
 class Screen:
@@ -100,8 +99,8 @@ class Screen:
         self._bar: Bar | None = None
         if console.is_terminal:
             counted = [BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn()]
-            score = TextColumn("{task.fields[score]}")
-            self._bar = Bar(TextColumn("{task.description}"), *counted, score, console=console)
+            score = Label("{task.fields[score]}")
+            self._bar = Bar(Label("{task.description}"), *counted, score, console=console)
             self._task = self._bar.add_task(name, total=None, score="")
 
     def __enter__(self) -> Screen:
@@ -132,4 +131,4 @@ class Screen:
             self.note(f"{self._name}  step {step}/{self._steps}  validation {self._score}")
 
     def note(self, text: str) -> None:
-        self._console.print(text, highlight=False, soft_wrap=True)
+        self._console.print(text)

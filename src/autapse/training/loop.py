@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from autapse import checks, files
+from autapse.errors import Ending
 from autapse.tasks import Split
 from autapse.tasks.objectives import objective
 from autapse.training import checkpoint, distributed
@@ -31,7 +32,7 @@ from autapse.training.signals import stop_signals
 LOG_EVERY = 10  # steps between training records
 
 
-class Interrupted(Exception):  # noqa: N818 (a request of the user's, not an error)
+class Interrupted(Ending):
     """Ctrl-C, SIGTERM or SIGHUP: the run was saved, at this very step unless gradients were not finite."""
 
     def __init__(self, step: int, saved: int, command: str, signal: int) -> None:
