@@ -206,6 +206,7 @@ TENSORS = {
     "transposed": lambda tensors: tensors.update({"model.head.weight": torch.zeros(5, 1)}),
     "another dtype": lambda tensors: tensors.update({"best.head.bias": torch.zeros(1, dtype=torch.int64)}),
     "short optimizer state": lambda tensors: tensors.update({"optimizer.head.weight.exp_avg": torch.zeros(1)}),
+    "optimizer state without a part": lambda tensors: tensors.pop("optimizer.head.weight.step"),
     "optimizer of nothing": lambda tensors: tensors.update({"optimizer.nothing.exp_avg": torch.zeros(1)}),
     "odd carried state": lambda tensors: tensors.update({"carried.x": torch.zeros(1)}),
     "odd solution": lambda tensors: tensors.update({"solutions.a.b.c": torch.zeros(1)}),

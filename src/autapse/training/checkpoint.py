@@ -35,6 +35,7 @@ from autapse.tasks import Signature, Task
 from autapse.training import strict
 from autapse.training.config import ModelConfig, RunConfig
 from autapse.training.environment import Environment
+from autapse.training.optimizers import state_of_one
 
 NAME = re.compile(r"checkpoint-(\d+)\.safetensors")
 OTHERS = re.compile(r"solutions\.\d+\.\d+|carried\.(all|\d+(\.\d+)*)")
@@ -329,10 +330,11 @@ def check_fit(saved: Checkpoint) -> None:
     expected = shapes.state_dict()
     for prefix in ("best.", "model."):
         _check_tensors(path, prefix, part(saved.tensors, prefix), expected)
+    kept = state_of_one(saved.config.training)
     for name, parameter in shapes.named_parameters():
-        state = part(saved.tensors, f"optimizer.{name}.")
-        likeness = {key: parameter if value.dim() else value for key, value in state.items()}
-        _check_tensors(path, f"optimizer.{name}.", state, likeness)
+        state = part(saved.tensors, f"optimizer.{name}.")  # empty before the first step
+        expected = {key: parameter if one.dim() else one for key, one in kept.items()} if state else {}
+        _check_tensors(path, f"optimizer.{name}.", state, expected)
     prefixes = ("best.", "model.", *(f"optimizer.{name}." for name, _ in shapes.named_parameters()))
     for name in saved.tensors:
         if not name.startswith(prefixes) and not OTHERS.fullmatch(name):
