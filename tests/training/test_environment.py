@@ -1,9 +1,7 @@
 """What changes the bits of a run is said when it is resumed."""
 
 import os
-import shutil
 from dataclasses import asdict, replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -12,7 +10,7 @@ from autapse import native
 from autapse.training import Trainer
 from autapse.training.environment import Environment
 from autapse.training.log import Quiet
-from small import autapse, metadata_of, rewrite, small_config, stopped_at
+from small import autapse, metadata_of, rewrite
 
 
 class Notes(Quiet):
@@ -23,31 +21,19 @@ class Notes(Quiet):
         self.notes.append(text)
 
 
-@pytest.fixture(scope="module")
-def stopped(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("stopped") / "run"
-    stopped_at(3, folder, small_config(steps=6))
-    return folder
-
-
-@pytest.fixture
-def run(stopped, tmp_path):
-    return Path(shutil.copytree(stopped, tmp_path / "run"))
-
-
-def notes_on_resume(run):
+def notes_on_resume(stopped_run):
     notes = Notes()
-    Trainer.resume(run, notes)._close()
+    Trainer.resume(stopped_run, notes)._close()
     return notes.notes
 
 
-def test_a_checkpoint_has_its_environment(run):
-    recorded = metadata_of(run)["environment"]
+def test_a_checkpoint_has_its_environment(stopped_run):
+    recorded = metadata_of(stopped_run)["environment"]
     assert recorded["torch"] == torch.__version__
     assert recorded["threads"] == torch.get_num_threads() == 1
     assert recorded["kernels"] == native.info()["instruction_set"]
     assert recorded["torch_instructions"] == torch.backends.cpu.get_cpu_capability()
-    assert notes_on_resume(run) == []
+    assert notes_on_resume(stopped_run) == []
 
 
 @pytest.mark.parametrize(
@@ -67,10 +53,10 @@ def test_a_checkpoint_has_its_environment(run):
     ],
     ids=lambda value: str(value)[:20],
 )
-def test_each_difference_is_one_line(run, change, sentence):
-    rewrite(run, lambda about, _: about["environment"].update(change))
-    (line,) = notes_on_resume(run)
-    assert line.startswith(f"{run} was {sentence}")
+def test_each_difference_is_one_line(stopped_run, change, sentence):
+    rewrite(stopped_run, lambda about, _: about["environment"].update(change))
+    (line,) = notes_on_resume(stopped_run)
+    assert line.startswith(f"{stopped_run} was {sentence}")
     assert "\n" not in line
 
 
@@ -82,8 +68,8 @@ def test_several_differences_are_several_lines():
 
 
 @pytest.mark.skipif(not native.info()["available"], reason="the native library is not there")
-def test_switching_the_kernels_off_is_said(run):
-    done = autapse("resume", "run", cwd=run.parent, env={**os.environ, "AUTAPSE_NATIVE": "0"})
+def test_switching_the_kernels_off_is_said(stopped_run):
+    done = autapse("resume", "run", cwd=stopped_run.parent, env={**os.environ, "AUTAPSE_NATIVE": "0"})
     assert done.returncode == 0, done.stderr
     assert "kernels, continues with plain PyTorch: the results may differ by rounding.\n" in done.stdout
-    assert metadata_of(run)["environment"]["kernels"] is None
+    assert metadata_of(stopped_run)["environment"]["kernels"] is None

@@ -18,7 +18,8 @@ from autapse.tasks import IMDB, MNIST, POS, PTB, BAbI
 from autapse.tasks.objectives import objective
 from autapse.training import Interrupted, ModelConfig, RunConfig, Tensors, Trainer, TrainingConfig, evaluate, train
 from autapse.training.log import read_metrics
-from small import final_tensors, metadata_of, step_of
+from damage import message
+from small import final_tensors, metadata_of, rewrite, step_of, stopped_at
 from small_data import data_in
 from upstream import write_mnist
 from upstream_text import write_babi, write_conllu, write_imdb, write_ptb
@@ -97,6 +98,21 @@ def test_the_carried_state_matters(tmp_path):
     trainer.train()
     a, b = final_tensors(tmp_path / "whole"), final_tensors(tmp_path / "cut")
     assert not torch.equal(a["model.head.weight"], b["model.head.weight"])
+
+
+@pytest.mark.parametrize(
+    ("names", "shape"),
+    [(["0", "0.0"], (1, 4, 6)), (["all"], (1, 4, 6)), (["0", "1"], (1, 3, 6)), (["0", "1"], (9, 4, 6))],
+)
+def test_a_state_that_does_not_fit_is_one_line(tmp_path, names, shape):
+    def change(_, tensors):
+        for name in [name for name in tensors if name.startswith("carried.")]:
+            del tensors[name]
+        tensors.update({f"carried.{name}": torch.zeros(shape) for name in names})
+
+    stopped_at(7, tmp_path / "run", text_config("gru"))
+    rewrite(tmp_path / "run", change)
+    assert "; got " in message(lambda: Trainer.resume(tmp_path / "run").train())
 
 
 def test_killed_and_resumed_equals_never_stopped(tmp_path):

@@ -38,7 +38,6 @@ from autapse.training.environment import Environment
 from autapse.training.optimizers import state_of_one
 
 NAME = re.compile(r"checkpoint-(\d+)\.safetensors")
-OTHERS = re.compile(r"solutions\.\d+\.\d+|carried\.(all|\d+(\.\d+)*)")
 T = TypeVar("T")
 LARGEST = 2**53  # of a counter: no run gets that far
 
@@ -268,6 +267,8 @@ def unflatten(tensors: dict[str, Tensor]) -> Any:
     """The state that `flatten` took apart."""
     if set(tensors) <= {"all", ""}:
         return next(iter(tensors.values()), None)
+    if "" in tensors:
+        checks.fail("carried", "have a tensor or a tuple at each place", sorted(tensors), "The checkpoint is damaged.")
     places = sorted({int(name.partition(".")[0]) for name in tensors})
     return tuple(
         unflatten({n.partition(".")[2]: t for n, t in tensors.items() if int(n.partition(".")[0]) == place})
@@ -335,10 +336,21 @@ def check_fit(saved: Checkpoint) -> None:
         state = part(saved.tensors, f"optimizer.{name}.")  # empty before the first step
         expected = {key: parameter if one.dim() else one for key, one in kept.items()} if state else {}
         _check_tensors(path, f"optimizer.{name}.", state, expected)
-    prefixes = ("best.", "model.", *(f"optimizer.{name}." for name, _ in shapes.named_parameters()))
-    for name in saved.tensors:
-        if not name.startswith(prefixes) and not OTHERS.fullmatch(name):
+    prefixes = ["best.", "model.", *(f"optimizer.{name}." for name, _ in shapes.named_parameters())]
+    prefixes += ["solutions."] if shapes.solutions is not None else []
+    prefixes += ["carried."] if shapes.carries else []
+    for name, tensor in saved.tensors.items():
+        if not name.startswith(tuple(prefixes)) or not _may_be(name, tensor):
             raise checks.InputError(f"{path} does not fit the model in its config: it has no use for {name}.")
+
+
+def _may_be(name: str, tensor: Tensor) -> bool:
+    """Solutions are [steps, units] by layer and sequence, carried states [layers, rows, units] by place."""
+    if name.startswith("solutions."):
+        return tensor.dim() == 2 and re.fullmatch(r"solutions\.\d+\.\d+", name) is not None
+    if name.startswith("carried."):
+        return tensor.dim() == 3 and re.fullmatch(r"carried\.(all|\d+(\.\d+)*)", name) is not None
+    return True
 
 
 def _check_tensors(path: Path, prefix: str, tensors: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
