@@ -12,6 +12,7 @@ import torch
 import autapse
 from autapse import files
 from autapse.training import RunConfig, Trainer, train
+from autapse.training.checkpoint import discard
 from damage import message
 from small import autapse as command
 from small import final_tensors, metadata_of, rewrite, small_config, step_of
@@ -257,6 +258,19 @@ def test_without_locks_in_the_file_system_runs_are_resumed(run, monkeypatch):
     (run / ".state.json.1.part").write_text("perhaps of another process")
     assert resumed(run).step == 12
     assert (run / ".state.json.1.part").exists()
+
+
+def test_a_run_without_a_checkpoint_is_discarded_unless_it_is_about_to_have_one(run):
+    (run / "state.json").rename(run / "later")
+    held = files.lock(run / "config.json")
+    assert held is not None
+    assert "is in use by another process" in message(discard, run)
+    held.close()
+    (run / "later").rename(run / "state.json")
+    assert "has a checkpoint by now" in message(discard, run)
+    (run / "state.json").unlink()
+    discard(run)
+    assert not run.exists()
 
 
 def test_a_reader_of_a_run_in_training_follows_it_to_the_next_checkpoint(run, monkeypatch):
