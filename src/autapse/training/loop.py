@@ -92,6 +92,8 @@ class Trainer:
             self._save()
         except OSError as error:
             self._close()
+            if not self.world.leads:
+                raise
             shutil.rmtree(folder)  # without its first checkpoint there is nothing to resume
             reason = f"{error.strerror or error}: {error.filename or folder}. The run did not start"
             remedy = "Free some space, or choose another folder, and run again."
@@ -324,9 +326,12 @@ class Trainer:
 
     def _close(self) -> None:
         """Close the log; release the folder."""
-        for file in (self.log, self.lock):
-            if file:
-                file.close()
+        try:
+            if self.log:
+                self.log.close()
+        finally:
+            if self.lock:
+                self.lock.close()
 
     def _write(self, **record: Any) -> None:
         if self.log:
