@@ -14,13 +14,17 @@ from autapse.training import Trainer, train
 from autapse.training.signals import stop_signals
 from small import final_tensors, small_config, step_of, stopped_at
 
+USUAL = {
+    signal.SIGINT: signal.default_int_handler,
+    signal.SIGTERM: signal.SIG_DFL,
+    signal.SIGHUP: signal.SIG_DFL,
+}
+
 
 @pytest.fixture(autouse=True)
-def usual_handlers():
-    """As in a process that nobody started with nohup."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
-    for number in before:
-        signal.signal(number, signal.SIG_DFL)
+def _usual_handlers():
+    """As in a process that was started neither with nohup nor in the background of a script."""
+    before = {number: signal.signal(number, handler) for number, handler in USUAL.items()}
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
