@@ -185,8 +185,8 @@ def read_recipe(root: Path, name: str) -> Recipe:
 def read_tables(path: Path) -> Settings:
     """One file as it is; what is no TOML, no table or no known key is an error of one line that names the file."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        content = tomllib.loads(files.read_bytes(path).decode())
+    except (ValueError, RecursionError) as error:  # also lists nested thousands deep, and numbers as long
         raise checks.InputError(f"{path} is no TOML: {error}.") from None
     except OSError as error:
         raise checks.InputError(f"{path} cannot be read: {error.strerror}.") from None
