@@ -27,6 +27,13 @@ def test_the_one_sentence_form() -> None:
         checks.fail("x", "have shape (2,)", (3,), kind=ShapeError)
 
 
+def test_messages_are_one_line_that_no_terminal_obeys() -> None:
+    with fails(InputError, r"x\x1b[31m\n must be a file; got 1."):
+        checks.fail("x\x1b[31m\n", "be a file", 1)
+    with pytest.raises(ShapeError, match=r"^a\\nb$"):
+        raise ShapeError("a\nb")
+
+
 @pytest.mark.parametrize(
     ("kind", "bases"),
     [(InputError, (ValueError,)), (ShapeError, (ValueError, RuntimeError)), (KindError, (ValueError, TypeError))],

@@ -26,7 +26,7 @@ from autapse.cli.compare import split_cells
 from autapse.cli.main import VERBS
 from autapse.cli.parse import parse
 from autapse.cli.run import parse_task
-from autapse.layers.names import LAYERS, parse_cell
+from autapse.layers.registry import LAYERS, parse_network
 from autapse.reproduce import find_recipe, recipes_below
 from autapse.tasks import TASKS
 from autapse.training import ModelConfig, TrainingConfig
@@ -158,7 +158,7 @@ def test_commands_are_understood(place: str, words: list[str]) -> None:
     args = parse_task(kind, verb, rest) if verb in ("run", "compare") else parse(kind, verb, rest)
     cells = split_cells(args.cells) if verb == "compare" else [args.model.cell] if verb == "run" else []
     for cell in cells:
-        parse_cell(cell)
+        parse_network(cell)
 
 
 # Tables of settings -------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ LAYERS = BOTTOM | RULES | {"unfold"}
 MODELS = LAYERS | {"layers"}
 TRAINING = MODELS | {"models"}
 MAY_IMPORT = {
-    "checks": set(),
+    "checks": {"terminal"},
     "files": {"checks"},
     "lazy": set(),
     "terminal": set(),

@@ -14,9 +14,17 @@ import numbers
 from collections.abc import Iterable
 from typing import NoReturn
 
+from autapse.terminal import visible
+
 
 class InputError(ValueError):
-    """An argument, a file or a setting broke its rule; the message says which, how, and what to do."""
+    """An argument, a file or a setting broke its rule; the message says which, how, and what to do.
+
+    It is one line, with control characters visible: names from files are part of it.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(visible(message))
 
 
 class ShapeError(InputError, RuntimeError):

@@ -9,7 +9,7 @@ import torch
 import autapse as package
 from autapse.cli.compare import split_cells
 from autapse.cli.main import VERBS, main
-from autapse.layers.names import LAYERS
+from autapse.layers.registry import LAYERS
 from autapse.tasks import TASKS, Adding
 from command_line import said
 from small import autapse, rewrite

@@ -49,10 +49,54 @@ def test_all_three_layers_of_a_question_are_initialised():
         assert not layer.state_dict()["bias_ih_l0"].any()
 
 
-def test_other_layers_and_other_words_are_refused():
-    with pytest.raises(checks.InputError, match=r"initialisation must be default for a layer with the parameter \w+"):
-        Classifier("ernn", 3, 2, hidden_size=4, initialisation="glorot-orthogonal")
-    with pytest.raises(
-        checks.InputError, match="initialisation must be one of default, glorot-orthogonal; got 'glorot'"
-    ):
-        Classifier("gru", 3, 2, hidden_size=4, initialisation="glorot")
+def parameters_of(layer: torch.nn.Module) -> dict[str, torch.Tensor]:
+    return {name.rpartition(".")[2]: value.detach() for name, value in layer.named_parameters()}
+
+
+def test_rules_draw_the_parameters_that_they_name():
+    torch.manual_seed(0)
+    layer = Classifier("ernn", 50, 2, hidden_size=100).layer
+    before = {name: value.clone() for name, value in parameters_of(layer).items()}
+    initialise(layer, "weight=normal(0.1), weight_hh=identity(0.2), bias=uniform(3), rate=constant(-0.5)")
+    after = parameters_of(layer)
+    assert set(after) == {"weight_ih", "weight_hh", "weight_align", "bias_h", "rate"} == set(before)
+    noise = after["weight_hh"] - torch.eye(100)
+    for values, deviation in ((after["weight_ih"], 0.1), (after["weight_align"], 0.1), (noise, 0.2)):
+        # The deviation of a sample of n normal numbers is off by about 1/√(2n) of itself.
+        assert abs(float(values.std()) / deviation - 1) < 5 / math.sqrt(2 * values.numel())
+        assert abs(float(values.mean())) < 5 * deviation / math.sqrt(values.numel())
+    assert 2 < after["bias_h"].abs().max() <= 3
+    assert float(after["rate"]) == -0.5
+
+
+def test_parameters_without_a_rule_keep_their_start():
+    torch.manual_seed(0)
+    layer = Classifier("fastgrnn", 3, 2, hidden_size=4, num_layers=2, bidirectional=True).layer
+    before = {name: value.clone() for name, value in layer.state_dict().items()}
+    initialise(layer, "bias=constant(1)")
+    for name, value in layer.state_dict().items():
+        assert torch.equal(value, torch.ones_like(value) if "bias" in name else before[name])
+
+
+@pytest.mark.parametrize(
+    ("cell", "text", "message"),
+    [
+        ("ernn", "glorot-orthogonal", r"be default, or rules, for a layer with the parameter \w+"),
+        ("gru", "glorot", r"be one of default, glorot-orthogonal, or rules such as .*; got 'glorot'"),
+        ("gru", "weight=glorot(2)", r"give glorot no number; got 'weight=glorot\(2\)'"),
+        ("gru", "weight=normal", "give normal one number; got 'weight=normal'"),
+        ("gru", "weight=normal(a)", "give normal one number; got 'a'"),
+        ("gru", "weight=normal(-1)", "number of normal must be a finite number at least 0; got -1.0"),
+        ("gru", "weight=gauss(1)", "kind of initialisation must be one of normal"),
+        (
+            "gru",
+            "wait=normal(1)",
+            r"name parameters of the layer \(weight_ih, weight_hh, bias_.*\); got 'wait'",
+        ),
+        ("gru", "bias=orthogonal", r"use orthogonal for matrices only; bias_ih_l0 has shape \(12,\)"),
+        ("gru", "weight_hh=identity(0)", r"use identity for square matrices only; weight_hh_l0 has shape \(12, 4\)"),
+    ],
+)
+def test_wrong_rules_are_named(cell, text, message):
+    with pytest.raises(checks.InputError, match=message):
+        Classifier(cell, 3, 2, hidden_size=4, initialisation=text)

@@ -1,5 +1,7 @@
 """Words and numbers made readable, against lookups and arithmetic by hand."""
 
+import math
+
 import pytest
 import torch
 
@@ -67,6 +69,16 @@ def test_dropout_acts_in_training_only():
     assert set(dropped.unique().tolist()) == {0.0, 2.0}
     assert abs(float((dropped == 0).float().mean()) - 0.5) < 5 * 0.5 / 4000**0.5
     assert torch.equal(inputs.eval()(x), x)
+
+
+def test_noise_is_added_in_training_only():
+    torch.manual_seed(0)
+    inputs, x = Inputs(2, noise=0.3), torch.zeros(50, 40, 2)
+    assert torch.equal(inputs.eval()(x), x)
+    noise = inputs.train()(x)
+    assert abs(float(noise.std()) / 0.3 - 1) < 5 / math.sqrt(2 * x.numel())
+    with pytest.raises(checks.InputError, match="noise must be a finite number at least 0"):
+        Inputs(2, noise=-1.0)
 
 
 def test_a_pixel_in_bytes_is_the_pixel_in_floats():

@@ -6,7 +6,7 @@ from scipy import stats
 
 from autapse import checks
 from autapse.layers.implicit import ImplicitLayer
-from autapse.layers.names import LAYERS
+from autapse.layers.registry import LAYERS
 from autapse.models import LanguageModel
 from tolerance import close
 
@@ -166,6 +166,14 @@ def test_rows_that_were_not_solved_give_no_gradient(monkeypatch):
         close(value.grad, other)
 
 
-def test_coefficients_of_their_own_for_every_step_are_refused():
-    with pytest.raises(checks.InputError, match="cell must be the same at every step"):
-        LanguageModel("ernn:eta=per_step:max_length=9", 1, 7, hidden_size=4, vocabularies=[7], embedding_size=[3])
+def test_a_sample_knows_its_positions():
+    """With coefficients of their own for every step, a word goes by its place in the text, not in the call."""
+    torch.manual_seed(0)
+    cell = "ernn:eta=per_step:max_length=12"
+    settings = {"hidden_size": 6, "vocabularies": [WORDS], "embedding_size": [4], "initialisation": "rate=uniform(1)"}
+    model = LanguageModel(cell, 1, WORDS, **settings).eval()
+    assert model.depends_on_position
+    words = [1, 2]
+    for _ in range(8):
+        words.append(int(model(torch.tensor(words).view(1, -1, 1))[0][0, -1].argmax()))
+    assert model.sample(torch.tensor([1, 2]), 8, temperature=1e-6).tolist() == words[2:]

@@ -1,10 +1,11 @@
 import pytest
 import torch
 
+import autapse
 from autapse import checks
 from autapse.layers.implicit import ImplicitLayer
-from autapse.layers.names import LAYERS, parse_cell
-from autapse.models import MODELS, Classifier, Regressor, SequenceModel, Tagger
+from autapse.layers.registry import LAYERS, parse_network
+from autapse.models import MODELS, Classifier, QuestionAnswering, Regressor, SequenceModel, Tagger
 
 LENGTHS = [6, 2, 4]
 
@@ -56,10 +57,10 @@ def test_predict_is_without_dropout_and_keeps_the_mode(kind):
 
 
 def test_cells_with_options():
-    layer, options = parse_cell("leakyrnn:tau=(1,50):learn_tau=false")
+    layer, options = parse_network("leakyrnn:tau=(1,50):learn_tau=false")
     assert layer.__name__ == "LeakyRNN"
     assert options == {"tau": (1, 50), "learn_tau": False}
-    assert parse_cell("ernn:max_length=None:eta=per_step")[1] == {"max_length": None, "eta": "per_step"}
+    assert parse_network("ernn:max_length=None:eta=per_step")[1] == {"max_length": None, "eta": "per_step"}
 
 
 @pytest.mark.parametrize(
@@ -73,7 +74,7 @@ def test_cells_with_options():
 )
 def test_bad_cells(spec, message):
     with pytest.raises(checks.InputError, match=message):
-        parse_cell(spec)
+        parse_network(spec)
 
 
 def test_a_regressor_answers_in_the_unit_of_its_targets():
@@ -86,6 +87,41 @@ def test_a_regressor_answers_in_the_unit_of_its_targets():
     torch.testing.assert_close(scaled(x), expected)
     with pytest.raises(checks.InputError, match="target_mean, target_scale must have 2 entries"):
         Regressor("rin", 3, 2, hidden_size=5, target_mean=(1.0,))
+
+
+def test_a_layer_that_is_made_already_serves_as_it_is():
+    torch.manual_seed(0)
+    x, lengths = torch.randn(4, 6, 3), [6, 2, 5, 1]
+    layer = autapse.GRU(3, 4, num_layers=2, bidirectional=True)
+    for given in (layer, autapse.Recurrent(autapse.cells.RIN, 3, 4, batch_first=True)):
+        classifier, tagger = Classifier(given, 3, 2), Tagger(given, 3, 2)
+        assert classifier.layer is given
+        output, h_n = given(x, lengths=lengths) if given.batch_first else given(x.transpose(0, 1), lengths=lengths)
+        output = output if given.batch_first else output.transpose(0, 1)
+        torch.testing.assert_close(tagger(x, lengths), tagger.head(output))
+        last = torch.cat(list(h_n[-given.directions :]), dim=-1)
+        torch.testing.assert_close(classifier(x, lengths), classifier.head(last))
+
+
+def test_a_cell_class_serves_as_a_network():
+    model = Classifier(autapse.cells.RIN, 3, 2, hidden_size=5, num_layers=2)
+    assert repr(model.layer) == "Recurrent(RIN, 3, 5, num_layers=2, batch_first=True)"
+    assert model(torch.randn(4, 6, 3)).shape == (4, 2)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Classifier(autapse.GRU(3, 4), 2, 2), "cell must read 2 features per step, as many as .*; got 3"),
+        (lambda: Classifier(autapse.GRU(3, 4), 3, 2, hidden_size=9), "hidden_size must be left out with a layer"),
+        (lambda: Classifier(torch.nn.GRU(3, 4), 3, 2), "cell must be a cell class or a layer class"),
+        (lambda: Classifier(None, 3, 2), "cell must be a cell class or a layer class"),
+        (lambda: QuestionAnswering(autapse.GRU(3, 4), 1, 2, embedding_size=[3]), "model makes three layers of it"),
+    ],
+)
+def test_networks_that_do_not_fit_are_named(make, message):
+    with pytest.raises(checks.InputError, match=message):
+        make()
 
 
 @pytest.mark.parametrize("kind", MODELS)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from autapse.layers.names import LAYERS
+from autapse.layers.registry import LAYERS
 from autapse.models import QuestionAnswering
 from autapse.solve import Solver, recommended
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from autapse.checks import InputError
-from autapse.layers.names import make_layer, parse_cell
+from autapse.layers.registry import make_layer, parse_network
 from autapse.reproduce import Recipe, all_recipes, find_recipe, read_recipe, recipes_below, recipes_root
 from autapse.training.config import RunConfig
 
@@ -165,7 +165,7 @@ def from_inn() -> Expected:
     for b, inn, lstm in rows(INN_1):
         found[f"inn/table1/inn-error/b-{b}"] = {"error": float(inn)}
         found[f"inn/table1/b-lstm-error/b-{b}"] = {"error": float(lstm)}
-        found[f"inn/table1/b-gru/b-{b}"] = {}
+        found |= {f"inn/table1/{column}/b-{b}": {} for column in ("b-gru", "b-lstm-100", "b-lstm-600")}
     for row, accuracy in rows(INN_2):
         for tags in ("upos", "xpos"):
             found[f"inn/table2/{tags}/{row}"] = {"accuracy": float(accuracy)}
@@ -173,7 +173,9 @@ def from_inn() -> Expected:
 
 
 def from_ernn() -> Expected:
-    found: Expected = {"ernn/toy/random-walks/ernn": {}, "ernn/table3/har-2/antisymmetric": {}}
+    ours = ("toy/random-walks/ernn", "toy/random-walks/ernn-equation-2-solved")
+    ours += ("table3/har-2/antisymmetric", "table3/har-2/fastgrnn-low-rank")
+    found: Expected = {f"ernn/{name}": {} for name in ours}
     for row, accuracy in rows(ERNN_TOY):
         found[f"ernn/toy/random-walks/{row}"] = {"accuracy": float(accuracy)}
     for row, perplexity, size, minutes in rows(ERNN_2):
@@ -205,7 +207,7 @@ def from_rin() -> Expected:
 
 
 def from_antisymmetric() -> Expected:
-    found: Expected = {}
+    found: Expected = {"antisymmetric/table2/last-rows/lstm": {"accuracy": 48.3}}  # the footnote
     for row, mnist, permuted, _, parameters in rows(ANTISYMMETRIC_1):
         cited = {"cited": True} if row == "lstm" else {}  # from Arjovsky et al. 2016
         for column, accuracy in (("mnist", mnist), ("pmnist", permuted)):
@@ -259,7 +261,7 @@ def test_is_whole(recipe: Recipe) -> None:
 
 @every_recipe
 def test_makes_a_run(recipe: Recipe) -> None:
-    parse_cell(recipe.config().model.cell)
+    parse_network(recipe.config().model.cell)
     assert recipe.differences(recipe.config()) == []
     changed = {difference.setting for difference in recipe.differences(recipe.config(budget=True))}
     assert changed >= set(recipe.budget)
@@ -357,6 +359,8 @@ def test_budget_and_overrides_replace_in_this_order(tmp_path: Path) -> None:
     recipe = read_recipe(write(tmp_path, {"a.toml": text}), "a")
     paper = recipe.config()
     assert (paper.training.steps, paper.training.learning_rate, paper.training.clip_norm) == (50, 0.1, None)
+    for word in ("None", "none"):
+        assert recipe.config(overrides={"training.clip_norm": word}).training.clip_norm is None
     given = {"training.steps": "30", "task.length": "9", "model.hidden_size": "[3, 4]", "model.cell": "rin"}
     used = recipe.config(budget=True, overrides=given | {"training.seed": 7})
     assert (used.training.steps, used.training.learning_rate, used.training.seed) == (30, 0.2, 7)
@@ -382,6 +386,9 @@ def test_epochs_given_for_steps_are_one_difference_each(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("[task\n", "is no TOML"),
+        ("[task]\nname = " + "[" * 5000, "is no TOML: maximum recursion depth exceeded"),
+        ("[task]\nname = " + "9" * 5000, "is no TOML: Exceeds the limit"),
+        ("[task]\n" + "a." * 50_000, "has 100007 bytes; the limit is 65536"),
         ("[tusk]\n", "table must be one of .*Did you mean 'task'"),
         ("task = 1\n", r"task must be a table, \[task\]; got 1"),
         ("[paper]\naccuracies = 1\n", "Did you mean 'accuracy'"),

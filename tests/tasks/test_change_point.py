@@ -63,12 +63,12 @@ def test_average_without_observations_is_one(average):
 
 def posterior_written_out(walk: np.ndarray, bias: float, direction: str, grid: int) -> np.ndarray:
     """P(t0 < t | walk) from the definitions, t0 on a fine grid of midpoints."""
-    N, d = walk.shape
+    N, d = len(walk) - 1, walk.shape[1]
     times = (np.arange(N * grid) + 0.5) / grid
     likelihood = np.zeros(len(times))
     for i, t0 in enumerate(times):
         S, Q = np.zeros(d), 0.0
-        for t in range(1, N):
+        for t in range(1, N + 1):
             weight = min(max(t - t0, 0), 1)
             S += weight * (walk[t] - walk[t - 1])
             Q += weight**2
@@ -78,7 +78,7 @@ def posterior_written_out(walk: np.ndarray, bias: float, direction: str, grid: i
             likelihood[i] = math.exp(sum(log_uniform(bias * s, bias**2 * Q) for s in S))
         else:
             likelihood[i] = math.exp(log_unit(bias * np.linalg.norm(S), d) - bias**2 * Q / 2)
-    return np.array([likelihood[times < t].sum() for t in range(N)]) / likelihood.sum()
+    return np.array([likelihood[times < t].sum() for t in range(N + 1)]) / likelihood.sum()
 
 
 @pytest.mark.parametrize(("bias", "dimensions"), [(0.5, 8), (2.0, 3)])
@@ -95,12 +95,12 @@ def test_posterior_is_bayes_rule(direction, bias, dimensions):
 def test_posterior_without_bias_is_the_prior():
     data = Walk(test_size=50).split("test", seed=0)
     for row, length in zip(drift_posterior(data, 1e-7, "uniform"), data.lengths, strict=True):
-        np.testing.assert_allclose(row[:length], np.arange(length) / length, atol=1e-5)
+        np.testing.assert_allclose(row[:length], np.arange(length) / (length - 1), atol=1e-5)
 
 
 def test_lengths_may_be_left_out_where_every_walk_is_whole():
     data = Walk(max_length=7, test_size=300).split("test", seed=0)
-    whole = data.lengths == 7
+    whole = data.lengths == 8
     found = drift_posterior(type(data)(data.inputs[whole], data.targets[whole]), 0.5, "uniform")
     np.testing.assert_array_equal(found, drift_posterior(data, 0.5, "uniform")[whole])
 

@@ -300,6 +300,15 @@ def test_cifar_is_row_by_row_in_colour():
     np.testing.assert_array_equal(found.targets, labels)
 
 
+def test_cifar_can_show_the_last_rows_only():
+    images, _ = cifar_arrays(5)
+    found = CIFAR10(rows=8).split("test", 0)
+    np.testing.assert_array_equal(found.inputs, images.reshape(10, 32, 32, 3)[:, 24:].reshape(10, 256, 3))
+    for rows, message in ((0, "rows must be an integer of at least 1"), (33, "rows must be at most 32")):
+        with pytest.raises(InputError, match=message):
+            CIFAR10(rows=rows)
+
+
 def test_noisy_cifar_shows_the_image_and_then_noise():
     images, _ = cifar_arrays(5)
     task = NoisyCIFAR10(length=200)

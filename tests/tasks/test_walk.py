@@ -37,10 +37,10 @@ def test_walks_are_as_described(direction):
         assert all(targets[t] == (t > t0) for t in range(length) if abs(t - t0) > 0.02)
         parts.append(t0 / (length - 2))
         directions.append(drift / HUGE)
-    # That the last whole step exists says t0 < N − 2, and nothing else about t0.
+    # That the last step is a whole one says t0 < N − 1, and nothing else about t0.
     assert len(parts) > 700
     assert stats.kstest(parts, "uniform").pvalue > 0.001
-    assert stats.chisquare(np.bincount(data.lengths, minlength=41)[1:]).pvalue > 0.001
+    assert stats.chisquare(np.bincount(data.lengths - 1, minlength=41)[1:]).pvalue > 0.001
     check_directions(direction, np.array(directions))
 
 
@@ -66,14 +66,23 @@ def test_baseline_is_the_share_of_the_rarer_class():
     task = Walk(test_size=20_000)
     data = task.split("test", seed=0)
     ones = sum(int((t[:n] == 1).sum()) for t, n in zip(data.targets, data.lengths, strict=True))
-    assert task.baseline(data) == pytest.approx(ones / data.lengths.sum())
-    # E Σ_t y_t = E (N − 1)/2, over E N
-    assert task.baseline(data) == pytest.approx(9.75 / 20.5, abs=0.01)
+    share = ones / data.lengths.sum()
+    assert task.baseline(data) == pytest.approx(min(share, 1 - share))
+    assert share == pytest.approx(0.5, abs=0.01)  # E Σ_t y_t = E (N + 1)/2, over E (N + 1)
+
+
+def test_every_walk_contains_its_change():
+    data = Walk(test_size=2_000).split("test", seed=0)
+    assert data.lengths.min() == 2
+    assert data.lengths.max() == 41
+    for targets, length in zip(data.targets, data.lengths, strict=True):
+        assert targets[0] == 0
+        assert targets[length - 1] == 1
 
 
 @pytest.mark.parametrize("options", [{"max_length": 1}, {"dimensions": 1}, {"dimensions": 1, "direction": "unit"}])
 def test_smallest_options(options):
     task = Walk(**options, test_size=50)
     data = task.split("test", seed=0)
-    assert data.inputs.shape == (50, task.max_length, task.dimensions)
+    assert data.inputs.shape == (50, task.max_length + 1, task.dimensions)
     assert 0 <= task.floor(data) <= task.baseline(data)

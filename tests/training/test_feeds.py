@@ -244,6 +244,21 @@ def test_perplexity_is_that_of_a_loop_over_rows():
     assert score == pytest.approx(math.exp(total / count), rel=1e-5)
 
 
+def test_spans_that_carry_no_state_are_sequences_of_their_own():
+    torch.manual_seed(0)
+    model = LanguageModel("gru", 1, 6, hidden_size=5, vocabularies=[6], embedding_size=[4]).eval()
+    text = np.random.default_rng(0).integers(0, 6, 121)
+    data = Data(text[:-1].reshape(1, -1, 1), text[1:].reshape(1, -1), span=3, carry=False)
+    feed = make_feed(Tensors.of(data, "cpu"), 4, seed=0, bucket=False)
+    assert [feed.batch(step, [0]).fresh for step in range(3)] == [True] * 3
+    score = evaluate(model, Tensors.of(data, "cpu"), objective(PTB()))
+    spans, following = (torch.from_numpy(part).view(-1, 3) for part in (text[:-1], text[1:]))  # rows of 6, spans of 3
+    with torch.no_grad():
+        chances = torch.log_softmax(model(spans[..., None])[0], dim=2)
+    expected = -float(chances.gather(2, following[..., None]).mean())
+    assert score == pytest.approx(math.exp(expected), rel=1e-5)
+
+
 def test_an_enormous_perplexity_is_infinite():
     assert objective(PTB()).metric(1000.0) == math.inf
     assert objective(PTB()).metric(math.log(50)) == pytest.approx(50)

@@ -13,7 +13,7 @@ import torch
 
 from autapse import checks
 from autapse.cli import main
-from autapse.layers.names import make_layer, parse_cell
+from autapse.layers.registry import make_layer, parse_network
 from autapse.layers.solutions import Solutions
 from autapse.solve import NotConvergedWarning, Tolerance, Tridiagonal
 from autapse.training import RunConfig, Trainer, train
@@ -94,7 +94,7 @@ def test_the_layer_of_a_run_warns_once(tmp_path: Path) -> None:
 
 
 def test_tolerances_and_caches_in_names() -> None:
-    assert parse_cell("implicitgru:tolerance=0.001:cache=8")[1] == {"tolerance": 0.001, "cache": 8}
+    assert parse_network("implicitgru:tolerance=0.001:cache=8")[1] == {"tolerance": 0.001, "cache": 8}
     layer = make_layer("implicitgru:tolerance=0.001:cache=8:stencil=(-2,-1,1,2):boundary=learned", 3, 4)
     assert layer.solving.tolerance == Tolerance(training=0.001, adjoint=0.001, evaluation=0.001)
     assert layer.solving.solutions.limit == 8 << 20

@@ -13,6 +13,7 @@ from autapse import checks
 from autapse.tasks import Walk, WalkVariance
 from autapse.tasks.objectives import objective
 from autapse.training import Interrupted, ModelConfig, RunConfig, Tensors, Trainer, evaluate, train
+from autapse.training.evaluation import Scores
 from autapse.training.log import read_metrics
 from small import TASK, final_tensors, small_config, step_of, with_seed
 
@@ -83,6 +84,32 @@ def test_early_stopping_waits_for_its_patience(tmp_path):
     config = small_config(steps=1000, learning_rate=1e-30, early_stop=3)  # nothing ever improves after the first
     summary = train(config, tmp_path / "run")
     assert summary["steps"] == 40
+
+
+def test_a_plateau_of_the_loss_is_seen_where_the_score_still_improves(tmp_path, monkeypatch):
+    scores = iter([Scores(0.5, 1.0), Scores(0.4, 2.0), Scores(0.3, 0.5), Scores(0.3, 0.4)])
+    monkeypatch.setattr(Trainer, "_measure", lambda trainer, data: next(scores))
+    config = small_config(steps=40, learning_rate=1e-3, schedule="plateau", plateau_by="loss")
+    train(config, tmp_path / "run")
+    rates = {r["step"]: r["rate"] for r in read_metrics(tmp_path / "run" / "metrics.jsonl") if "rate" in r}
+    # Only the second validation has a greater loss. The fourth has the same score as the third, which does not count.
+    assert rates == {10: 1e-3, 20: 1e-3, 30: 5e-4, 40: 5e-4}
+
+
+def test_the_test_set_can_be_recorded_and_decides_nothing(tmp_path):
+    config = small_config(learning_rate=0.02, record_test=True)
+    summary = train(config, tmp_path / "with")
+    without = train(small_config(learning_rate=0.02), tmp_path / "without")
+    scores = [r["test"] for r in read_metrics(tmp_path / "with" / "metrics.jsonl") if "test" in r]
+    assert len(scores) == 3
+    assert summary["best_test"] == min(scores)
+    assert without["best_test"] is None
+    one, other = (final_tensors(tmp_path / name) for name in ("with", "without"))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    model = autapse.load(tmp_path / "with")
+    data = Tensors.of(TASK.split("test", 0), "cpu")
+    assert evaluate(model, data, objective(TASK)) == pytest.approx(summary["test"], rel=1e-6)
+    assert any(score == pytest.approx(summary["test"], rel=1e-6) for score in scores)
 
 
 def test_the_plateau_schedule_halves_when_validation_does_not_improve(tmp_path):

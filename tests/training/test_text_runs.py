@@ -41,6 +41,13 @@ def text_config(cell="lstm", task=None, **training) -> RunConfig:
     return RunConfig(task=task or PTB(span=5), model=model, training=TrainingConfig(**settings))
 
 
+def test_coefficients_per_step_need_spans_of_their_own(tmp_path):
+    cell = "ernn:eta=per_step:max_length=5"
+    with pytest.raises(checks.InputError, match=r"cell must be the same at every step where .*--no-carry"):
+        Trainer(text_config(cell))
+    assert train(text_config(cell, PTB(span=5, carry=False)), tmp_path / "run")["steps"] == 60
+
+
 def same_run(one, other):
     a, b = final_tensors(one), final_tensors(other)
     assert a.keys() == b.keys()

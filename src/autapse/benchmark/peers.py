@@ -18,8 +18,8 @@ from autapse.benchmark.settings import Settings
 from autapse.benchmark.shapes import Shape
 from autapse.cells import Antisymmetric
 from autapse.layers import from_torch
-from autapse.layers.names import make_layer
-from autapse.layers.recurrent import Layer
+from autapse.layers.recurrent import Recurrent
+from autapse.layers.registry import make_layer
 from autapse.unfold import scan_reference
 
 TORCH_LAYERS: dict[str, Any] = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
@@ -29,7 +29,7 @@ TORCH_CELLS: dict[str, Any] = {"rnn": nn.RNNCell, "gru": nn.GRUCell, "lstm": nn.
 def make_ours(network: Network, shape: Shape) -> Contender:
     """Our layer, its weights drawn with a fixed seed."""
     torch.manual_seed(0)
-    layer: Layer
+    layer: Recurrent
     if network.name in TORCH_LAYERS:
         layer = from_torch(TORCH_LAYERS[network.name](shape.inputs, shape.hidden))
     else:
@@ -52,13 +52,13 @@ def make_peer(kind: str, network: Network, shape: Shape, ours: Contender, settin
     return makers[kind]()
 
 
-def torch_layer(name: str, layer: Layer) -> Contender:
+def torch_layer(name: str, layer: Recurrent) -> Contender:
     theirs = TORCH_LAYERS[name](layer.input_size, layer.hidden_size)
     theirs.load_state_dict(layer.state_dict())
     return Contender(f"torch.nn.{type(theirs).__name__}", theirs, lambda x: theirs(x)[0], own_gradients(theirs))
 
 
-def reference(layer: Layer) -> Contender:
+def reference(layer: Recurrent) -> Contender:
     theirs = copy.deepcopy(layer)
 
     def forward(x: Tensor) -> Tensor:
@@ -72,7 +72,7 @@ def reference(layer: Layer) -> Contender:
 # The loop that a careful user writes ----------------------------------------------------------------------------------
 
 
-def careful_loop(layer: Layer) -> Contender:
+def careful_loop(layer: Recurrent) -> Contender:
     theirs = copy.deepcopy(layer)
     cell = theirs.cells["l0"]
     assert isinstance(cell, Antisymmetric), "the loop is written for one network"
@@ -91,7 +91,7 @@ def leaky_loop(cell: Antisymmetric, x: Tensor) -> Tensor:
     return torch.stack(states)
 
 
-def compiled_loop(layer: Layer, seconds: float) -> Contender:
+def compiled_loop(layer: Recurrent, seconds: float) -> Contender:
     """The loop under torch.compile, compiled here and now for both kinds of call at its first ones."""
     theirs = copy.deepcopy(layer)
     cell = theirs.cells["l0"]
@@ -139,7 +139,7 @@ def time_limit(seconds: float, reason: str) -> Iterator[None]:
 # torchrecurrent -------------------------------------------------------------------------------------------------------
 
 
-def packaged(name: str, layer: Layer) -> Contender:
+def packaged(name: str, layer: Recurrent) -> Contender:
     try:
         package: Any = importlib.import_module("torchrecurrent")
     except ImportError:

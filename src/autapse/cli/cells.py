@@ -15,7 +15,7 @@ class Cells:
 
 def main(words: list[str]) -> None:
     parse(Cells, "cells", words)
-    from autapse.layers.names import LAYERS
+    from autapse.layers.registry import LAYERS
 
     rows = []
     for name, layer in LAYERS.items():

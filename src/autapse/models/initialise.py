@@ -1,31 +1,101 @@
-"""Initial weights other than a layer's own."""
+"""Initial weights other than a layer's own, as text: `weight=normal(0.1), bias=constant(1)`."""
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Callable
+
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from autapse import checks
 
-KINDS = ("default", "glorot-orthogonal")
+DEFAULT = "default"
+PRESETS = {
+    # Glorot & Bengio 2010; Saxe et al. 2013; each for all gates at once, as the RIN paper starts its LSTM.
+    "glorot-orthogonal": "weight_ih=glorot, weight_hh=orthogonal, bias=zero",
+}
+
+
+def _identity(weight: Tensor, deviation: float) -> None:
+    nn.init.normal_(weight, std=deviation).diagonal().add_(1)
+
+
+# Name -> (whether it takes a number, what it does to a parameter).
+KINDS: dict[str, tuple[bool, Callable[..., object]]] = {
+    "normal": (True, lambda weight, deviation: nn.init.normal_(weight, std=deviation)),
+    "uniform": (True, lambda weight, bound: nn.init.uniform_(weight, -bound, bound)),
+    "constant": (True, nn.init.constant_),
+    "identity": (True, _identity),
+    "zero": (False, nn.init.zeros_),
+    "glorot": (False, nn.init.xavier_uniform_),
+    "orthogonal": (False, nn.init.orthogonal_),
+}
+MATRICES = ("identity", "glorot", "orthogonal")  # the kinds for parameters with two dimensions
+RULE = re.compile(r"(\w+)=(\w+)(?:\(([^()]*)\))?")
 
 
 @torch.no_grad()
-def initialise(layer: nn.Module, kind: str) -> None:
-    """`default` leaves a layer's own weights.
+def initialise(layer: nn.Module, text: str) -> None:
+    """Draw some of a layer's parameters again.
 
-    `glorot-orthogonal`: input weights uniform after Glorot & Bengio (2010), recurrent weights orthogonal after Saxe et
-    al. (2013), each for all gates at once, and biases zero, as the paper on recurrent identity networks does its LSTM.
+    Args:
+        layer: a recurrent layer.
+        text: `default` keeps the layer's own start. `glorot-orthogonal` is the RIN paper's start of its LSTM: input
+            weights uniform after Glorot, recurrent weights orthogonal, biases zero. Otherwise rules, separated by
+            commas: `name=kind` for every parameter whose name begins so. The kinds are `normal(deviation)`,
+            `uniform(bound)`, `constant(value)`, `identity(deviation)` (the identity plus normal noise), `zero`,
+            `glorot` and `orthogonal`. The last rule that fits a parameter counts.
+
+    >>> layer = autapse.RNN(1, 2)
+    >>> initialise(layer, "weight=zero, weight_hh=identity(0), bias=constant(0.5)")
+    >>> layer.weight_hh_l0.tolist(), layer.bias_ih_l0.tolist()
+    ([[1.0, 0.0], [0.0, 1.0]], [0.5, 0.5])
     """
-    if checks.one_of("initialisation", kind, KINDS) == "default":
+    if text == DEFAULT:
         return
-    for name, parameter in layer.named_parameters():
-        if "weight_ih" in name:
-            nn.init.xavier_uniform_(parameter)
-        elif "weight_hh" in name:
-            nn.init.orthogonal_(parameter)
-        elif "bias" in name:
-            nn.init.zeros_(parameter)
-        else:
-            rule = f"be default for a layer with the parameter {name}; the other is for rnn, lstm and gru"
-            checks.fail("initialisation", rule, kind)
+    named = [(full.rpartition(".")[2], parameter) for full, parameter in layer.named_parameters()]
+    rules = _rules(PRESETS.get(text, text))
+    for name in rules:
+        if not any(other.startswith(name) for other, _ in named):
+            known = ", ".join(dict.fromkeys(re.sub(r"_l\d+(_reverse)?$", "", other) for other, _ in named))
+            checks.fail("initialisation", f"name parameters of the layer ({known})", name)
+    for name, parameter in named:
+        fitting = [rule for beginning, rule in rules.items() if name.startswith(beginning)]
+        if fitting:
+            _apply(name, parameter, *fitting[-1])
+        elif text in PRESETS:
+            rule = f"be default, or rules, for a layer with the parameter {name}; {text} is for rnn, lstm and gru"
+            checks.fail("initialisation", rule, text)
+
+
+def _rules(text: str) -> dict[str, tuple[str, float | None]]:
+    """{beginning of a name: (kind, number)}, in the order of the text."""
+    rules = {}
+    for part in text.split(","):
+        match = RULE.fullmatch(part.strip())
+        if not match:
+            words = ", ".join([DEFAULT, *PRESETS])
+            checks.fail("initialisation", f"be one of {words}, or rules such as weight=normal(0.1)", text)
+        name, kind, given = match.groups()
+        takes_number, _ = KINDS[checks.one_of("kind of initialisation", kind, KINDS)]
+        if takes_number != (given is not None):
+            checks.fail("initialisation", f"give {kind} {'one number' if takes_number else 'no number'}", part.strip())
+        rules[name] = kind, None if given is None else _number(kind, given)
+    return rules
+
+
+def _number(kind: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        checks.fail("initialisation", f"give {kind} one number", text)
+    return checks.number(f"number of {kind}", value, low=-math.inf if kind == "constant" else 0.0)
+
+
+def _apply(name: str, parameter: Tensor, kind: str, number: float | None) -> None:
+    if kind in MATRICES and (parameter.dim() != 2 or (kind == "identity" and len(parameter) != parameter.shape[1])):
+        rule = f"use {kind} for {'square ' if kind == 'identity' else ''}matrices only"
+        checks.fail("initialisation", f"{rule}; {name} has shape {tuple(parameter.shape)}", f"{name}={kind}")
+    KINDS[kind][1](parameter, *(() if number is None else (number,)))

@@ -40,6 +40,7 @@ class Inputs(nn.Module):
         mean: Sequence[float] = (),
         scale: Sequence[float] = (),
         dropout: float = 0.0,
+        noise: float = 0.0,  # deviation of the Gaussian noise that training adds
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -64,6 +65,7 @@ class Inputs(nn.Module):
             self.register_buffer("mean", torch.tensor(mean or [0.0] * numbers, device=device, dtype=dtype))
             self.register_buffer("scale", torch.tensor(scale or [1.0] * numbers, device=device, dtype=dtype))
         self.dropout = nn.Dropout(dropout)
+        self.noise = checks.number("noise", noise, low=0.0)
         self.input_size = input_size
         self.output_size = sum(sizes[:words]) + numbers
 
@@ -71,7 +73,7 @@ class Inputs(nn.Module):
         check_input(x, self.input_size)
         words = len(self.tables)
         if not words and not self.standardised and x.is_floating_point():
-            return self.dropout(x)
+            return self.dropout(self._noisy(x))
         parts = [table(x[..., column].long()) for column, table in enumerate(self.tables)]
         if x.shape[-1] > words:
             numbers = x[..., words:]
@@ -80,4 +82,7 @@ class Inputs(nn.Module):
             elif not numbers.is_floating_point():
                 numbers = numbers.to(parts[0].dtype if parts else torch.get_default_dtype())
             parts.append(numbers)
-        return self.dropout(parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1))
+        return self.dropout(self._noisy(parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)))
+
+    def _noisy(self, x: Tensor) -> Tensor:
+        return x + self.noise * torch.randn_like(x) if self.training and self.noise else x

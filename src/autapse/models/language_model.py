@@ -9,7 +9,7 @@ from torch import Tensor
 
 from autapse import checks
 from autapse.layers.implicit import ImplicitLayer
-from autapse.models.base import SequenceModel
+from autapse.models.base import Network, SequenceModel
 
 
 class LanguageModel(SequenceModel):
@@ -23,17 +23,15 @@ class LanguageModel(SequenceModel):
 
     carries: ClassVar[bool] = True
 
-    def __init__(self, cell: str, input_size: int, output_size: int, *args: Any, **settings: Any) -> None:
+    def __init__(self, cell: Network, input_size: int, output_size: int, *args: Any, **settings: Any) -> None:
         super().__init__(cell, input_size, output_size, *args, **settings)
         if self.layer.bidirectional or isinstance(self.layer, ImplicitLayer):
             checks.fail("cell", "read forwards only, since the next word must not be seen", cell)
-        if any(getattr(part, "eta", "") == "per_step" for part in self.layer.modules()):
-            checks.fail("cell", "be the same at every step, since a text is read in pieces", cell, "Use eta=shared.")
 
     def forward(  # [B, T, 1] -> [B, T, words], state
-        self, x: Tensor, lengths: Any = None, keys: Any = None, state: Any = None
+        self, x: Tensor, lengths: Any = None, keys: Any = None, state: Any = None, start: int = 0
     ) -> tuple[Tensor, Any]:
-        output, h_n = self.layer(self.inputs(x), state, lengths=lengths)
+        output, h_n = self.read(self.layer, self.inputs(x), state, lengths=lengths, start=start)
         return self._masked(self.head(self.output_dropout(output))), h_n
 
     def carry(self, x: Tensor, lengths: Any = None, state: Any = None) -> tuple[Tensor, Any]:
@@ -59,12 +57,13 @@ class LanguageModel(SequenceModel):
         words: list[int] = []
         try:
             logits, state = self.eval()(start.view(1, -1, 1))
-            for _ in range(count):
+            for position in range(len(start), len(start) + count):
                 known = logits[0, -1].double().cpu()
                 # The largest taken off first: a tiny temperature would make infinities of the others' differences.
                 chances = torch.softmax((known - known.max()) / temperature, dim=0)
                 words.append(int(torch.multinomial(chances, 1, generator=random)))
-                logits, state = self(torch.tensor([[[words[-1]]]], device=start.device), state=state)
+                word = torch.tensor([[[words[-1]]]], device=start.device)
+                logits, state = self(word, state=state, start=position)
         finally:
             self.train(was_training)
         return torch.tensor(words, dtype=torch.int64)

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autapse.layers.recurrent import Layer
+from autapse import checks
+from autapse.layers.recurrent import Recurrent
 from autapse.models.base import SequenceModel
 from autapse.models.inputs import check_input
 
@@ -26,11 +27,14 @@ class QuestionAnswering(SequenceModel):
     torch.Size([1, 6])
     """
 
-    def _make_layers(self, make: Callable[[int], Layer]) -> None:
+    def _make_layers(self, make: Callable[[int], Recurrent]) -> None:
         self.story, self.question = make(self.inputs.output_size), make(self.inputs.output_size)
         self.layer = make(self.story.output_size)
 
-    def layers(self) -> list[Layer]:
+    def _take_layer(self, layer: Recurrent, given: dict[str, Any]) -> None:
+        checks.fail("cell", "be a name or a cell class: this model makes three layers of it", layer)
+
+    def layers(self) -> list[Recurrent]:
         return [self.story, self.question, self.layer]
 
     @property

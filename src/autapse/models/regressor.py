@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from autapse import checks
-from autapse.models.base import SequenceModel
+from autapse.models.base import Network, SequenceModel
 
 
 class Regressor(SequenceModel):
@@ -24,7 +24,7 @@ class Regressor(SequenceModel):
 
     def __init__(
         self,
-        cell: str,
+        cell: Network,
         input_size: int,
         output_size: int,
         *args: Any,

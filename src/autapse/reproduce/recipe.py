@@ -12,9 +12,10 @@ by key, the cell's own last. The tables of a file:
     [paper]     what the paper found: accuracy (percent), error (rate), perplexity or solved; size_kb, parameters,
                 minutes, hours; cited = true where the paper only cites the number
     [inferred]  "model.hidden_size" = "what the paper leaves open, and how we read it"
-    [budget]    "training.learning_rate" = 1e-3: what replaces the paper's setting when time is short; reason = "why"
+    [budget]    "training.learning_rate" = 1e-3: what replaces the paper's setting when time is short; reason = "why";
+                "paper" keeps the paper's setting where a common.toml above replaces it
 
-TOML has no word for nothing: a setting that is "none" is None.
+TOML has no word for nothing: a setting that is "none" is None. (On the command line None does as well.)
 """
 
 from __future__ import annotations
@@ -26,12 +27,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from autapse import checks
+from autapse import checks, files
 
 if TYPE_CHECKING:
     from autapse.training.config import RunConfig
 
 COMMON = "common.toml"
+MOST = 64 << 10  # bytes of a file; tomllib takes memory in the square of a dotted name's length
 RUN = ("task", "model", "training")  # the tables of a RunConfig, which knows their settings
 KEYS = {
     "about": ("title", "table", "column", "row", "mean", "unit", "note"),
@@ -84,7 +86,7 @@ class Recipe:
     @property
     def budget(self) -> dict[str, Any]:
         """The settings that replace the paper's when time is short."""
-        return {name: value for name, value in self.settings["budget"].items() if name != "reason"}
+        return {name: value for name, value in self.settings["budget"].items() if name != "reason" and value != "paper"}
 
     @property
     def refit(self) -> bool:
@@ -185,11 +187,13 @@ def read_recipe(root: Path, name: str) -> Recipe:
 def read_tables(path: Path) -> Settings:
     """One file as it is; what is no TOML, no table or no known key is an error of one line that names the file."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise checks.InputError(f"{path} is no TOML: {error}.") from None
+        text = files.read_bytes(path, limit=MOST)
     except OSError as error:
         raise checks.InputError(f"{path} cannot be read: {error.strerror}.") from None
+    try:
+        content = tomllib.loads(text.decode())
+    except (ValueError, RecursionError) as error:  # also lists nested thousands deep, and numbers as long
+        raise checks.InputError(f"{path} is no TOML: {error}.") from None
     for table, settings in content.items():
         _check_table(path, table, settings)
     return content
@@ -228,12 +232,12 @@ def _value(value: Any) -> Any:
         return value
     try:
         return tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return value
 
 
 def _none(value: Any) -> Any:
-    return None if value == "none" else value
+    return None if value in ("none", "None") else value
 
 
 def _flat(config: RunConfig) -> dict[str, Any]:

@@ -132,6 +132,7 @@ def _result(
         "paper": paper,
         "difference": None if paper is None or ours is None or unit == "solved" else round(ours - paper, 6),
         "held_out": None if second is None else in_papers_unit(recipe, first)[1],
+        "best_test": _in_unit(recipe, unit, last.get("best_test")),
         "baseline": last["baseline"],
         "floor": last["floor"],
         "test": last["test"],
@@ -182,13 +183,17 @@ def in_papers_unit(recipe: Recipe, summary: dict[str, Any]) -> tuple[str, Any]:
     known = [unit for unit in ("accuracy", "error", "perplexity", "solved") if unit in recipe.paper]
     by_metric = {"error rate": "accuracy", "perplexity": "perplexity"}
     unit = known[0] if known else recipe.about.get("unit", by_metric.get(summary["metric"], "error"))
-    if test is None:
-        return unit, None
+    return unit, _in_unit(recipe, unit, test)
+
+
+def _in_unit(recipe: Recipe, unit: str, score: float | None) -> Any:
+    if score is None:
+        return None
     if unit == "accuracy":
-        return unit, round(100 * (1 - test), 4)
+        return round(100 * (1 - score), 4)
     if unit == "solved":
-        return unit, test < recipe.config().task.solved
-    return unit, round(test, 6)
+        return score < (recipe.config().task.solved or 0.0)
+    return round(score, 6)
 
 
 def result_path(root: Path, name: str, seed: int) -> Path:

@@ -34,7 +34,9 @@ class Data:
     lengths: np.ndarray | None = None
     """[N] int64; None where every sequence has T steps, and where the inputs are ragged, which know their lengths."""
     span: int | None = None
-    """Read the sequences in pieces of this many steps, the state carried from one to the next."""
+    """Read the sequences in pieces of this many steps."""
+    carry: bool = True
+    """Carry the state from one piece to the next; otherwise every piece starts from zero."""
     transform: Transform | None = None
     """What makes the inputs of a batch from the stored ones, with random numbers that are new at every step."""
 

@@ -37,12 +37,12 @@ _TINY = 1e-30
 
 
 def drift_posterior(data: Data, bias: float, direction: Direction) -> Floats:
-    """P(t0 < t | x_0 … x_{N−1}) for every position t, [N, T], with t0 uniform in [0, N) and v as `direction` says."""
+    """P(t0 < t | x_0 … x_N) for every position t, [walks, T], with t0 uniform in [0, N) and v as `direction` says."""
     inputs = dense(data.inputs)
     count, steps = inputs.shape[:2]
-    ends = (np.full(count, steps) if data.lengths is None else data.lengths) - 1
+    ends = (np.full(count, steps) if data.lengths is None else data.lengths) - 1  # N of each walk
     average = {"uniform": _log_average_uniform, "unit": _log_average_unit}[direction]
-    walks, starts = np.nonzero(np.arange(steps) <= ends[:, None])
+    walks, starts = np.nonzero(np.arange(steps) < ends[:, None])
     part, weights = _gauss_legendre(4 + math.ceil(bias * math.sqrt(inputs.shape[2])))
     evidence = np.full((count, steps), -np.inf)
     for rows in np.array_split(np.arange(len(walks)), 1 + len(walks) // _BLOCK):
@@ -62,10 +62,9 @@ def _statistics(
     part: Floats,  # [K]
 ) -> tuple[Floats, Floats]:  # [P, K, d], [P, K]
     """S and Q for t0 = start + 1 − part: one step with weight `part`, then whole steps to the end of the walk."""
-    following = np.minimum(start + 1, end)
-    x, y, z = (inputs[walk, at].astype(float)[:, None] for at in (start, following, end))
+    x, y, z = (inputs[walk, at].astype(float)[:, None] for at in (start, start + 1, end))
     S = part[:, None] * (y - x) + (z - y)
-    Q = part**2 * (following - start)[:, None] + (end - following)[:, None]
+    Q = part**2 + (end - start - 1)[:, None]
     return S, Q
 
 

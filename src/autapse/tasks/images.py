@@ -21,6 +21,7 @@ from autapse.tasks.stored import Examples, Parts, Stored
 
 Noise = Literal["fresh", "fixed"]
 IDX = {"train": "train", "test": "t10k"}
+CIFAR_SIDE = 32  # pixels
 # Mean and deviation of the training images' channels, in levels of 0 to 255.
 CIFAR_MEAN, CIFAR_SCALE = (125.31, 122.95, 113.87), (62.99, 62.09, 66.70)
 
@@ -82,6 +83,9 @@ class FashionMNIST(MNIST):
 class CIFAR10(Pixels):
     """x_t is the colour of pixel t of an image of 32 × 32, standardised; y is what it shows."""
 
+    rows: int = 32
+    """Rows that are shown: the last n of the 32."""
+
     name: ClassVar[str] = "cifar10"
     data_sets: ClassVar[tuple[str, ...]] = ("cifar-10",)
     summary: ClassVar[str] = "say what a small photograph shows, pixel by pixel, in 1024 steps"
@@ -95,8 +99,16 @@ class CIFAR10(Pixels):
             kind=self.kind, input_size=3, output_size=10, classes=self.classes, mean=CIFAR_MEAN, scale=CIFAR_SCALE
         )
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if checks.integer("rows", self.rows, minimum=1) > CIFAR_SIDE:
+            checks.fail("rows", f"be at most {CIFAR_SIDE}, the rows of an image", self.rows)
+
     def images(self) -> Parts:
-        return _cifar_images(source(self.data_sets[0]))
+        images = _cifar_images(source(self.data_sets[0]))
+        left_out = (CIFAR_SIDE - self.rows) * CIFAR_SIDE  # pixels, row by row
+        both = (images.train, images.test)
+        return Parts(*(Examples(dense(part.inputs)[:, left_out:], part.targets) for part in both))
 
 
 @dataclass(frozen=True, kw_only=True)

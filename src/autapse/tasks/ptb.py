@@ -21,11 +21,13 @@ from autapse.tasks.stored import Examples, Parts, Stored
 class PTB(Stored):
     """x_t is word t of one long text, <eos> after each sentence; y_t is the word after it.
 
-    Back-propagation is cut every `span` words, the state is carried on.
+    Back-propagation is cut every `span` words; the state is carried on, unless `carry` is off.
     """
 
     span: int = 35
     """Words between two cuts of back-propagation."""
+    carry: bool = True
+    """Carry the state from one span to the next; otherwise every span starts from zero."""
 
     name: ClassVar[str] = "ptb"
     data_sets: ClassVar[tuple[str, ...]] = ("ptb",)
@@ -38,6 +40,7 @@ class PTB(Stored):
     def __post_init__(self) -> None:
         super().__post_init__()
         checks.integer("span", self.span, minimum=1)
+        checks.boolean("carry", self.carry)
 
     def parts(self) -> Parts:
         return _text(source(self.data_sets[0]))[0]
@@ -51,7 +54,7 @@ class PTB(Stored):
         text = dense(self._examples(split, checks.seed("seed", seed)).inputs)
         steps = len(text) - 1 if len(text) else 0
         shape = (1, steps) if steps else (0, 0)
-        return Data(text[:steps].reshape(*shape, 1), text[1:].reshape(shape), span=self.span)
+        return Data(text[:steps].reshape(*shape, 1), text[1:].reshape(shape), span=self.span, carry=self.carry)
 
     def baseline(self, data: Data) -> float:
         """The perplexity of knowing how often each word comes, in this very text."""

@@ -16,14 +16,15 @@ from autapse.tasks.change_point import Direction, drift_posterior
 class Walk(Generated):
     """x_0 = 0, x_t = x_{t−1} + N(0, I) + b·w_t·v with w_t = clip(t − t0, 0, 1); y_t = 1 where t > t0.
 
-    Each walk has its own N, uniform in 1 … max_length, t0, uniform in [0, N), and v; its times are 0 … N − 1.
+    Each walk has its own N, uniform in 1 … max_length, t0, uniform in [0, N), and v. Its times are 0 … N, so it has
+    N + 1 points, and its drift always begins before the last one.
     """
 
     train_size: int = 50_000
     validation_size: int = 2_500
     test_size: int = 5_000
     max_length: int = 40
-    """Steps of the longest walk; lengths are uniform from 1 to this."""
+    """Largest N: the longest walk takes this many steps and has one point more."""
     dimensions: int = 8
     """Dimension d of the space."""
     bias: float = 0.5
@@ -50,16 +51,16 @@ class Walk(Generated):
         return self.dimensions
 
     def split(self, split: Split, seed: int) -> Data:
-        rng, size, times = generator(split, seed), self.size(split), np.arange(self.max_length)
-        lengths = rng.integers(1, self.max_length + 1, size)
-        t0 = (rng.random(size) * lengths)[:, None]
+        rng, size, times = generator(split, seed), self.size(split), np.arange(self.max_length + 1)
+        last = rng.integers(1, self.max_length + 1, size)  # N
+        t0 = (rng.random(size) * last)[:, None]
         drift = self.bias * self._directions(size, rng)[:, None]
-        steps = rng.standard_normal((size, self.max_length, self.dimensions), dtype=np.float32)
+        steps = rng.standard_normal((size, len(times), self.dimensions), dtype=np.float32)
         steps[:, 0] = 0
         steps += np.clip(times - t0, 0, 1)[..., None] * drift
-        valid = times < lengths[:, None]
+        valid = times <= last[:, None]
         inputs = np.where(valid[..., None], steps.cumsum(axis=1), np.float32(0))
-        return Data(inputs, np.where(valid, times > t0, IGNORE), lengths)
+        return Data(inputs, np.where(valid, times > t0, IGNORE), last + 1)
 
     def _directions(self, size: int, rng: np.random.Generator) -> np.ndarray:
         if self.direction == "uniform":

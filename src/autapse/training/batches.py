@@ -40,6 +40,8 @@ class Tensors:
     per_step: bool = False
     """A target for every step, rather than one for a sequence."""
     span: int | None = None
+    carry: bool = False
+    """Pieces of a span begin with the state in which the piece before ended."""
     transform: Transform | None = None
 
     @classmethod
@@ -54,6 +56,7 @@ class Tensors:
             starts=None if starts is None else torch.from_numpy(starts),
             per_step=isinstance(data.targets, Ragged) or (targets.ndim == 2 and targets.dtype.kind == "i"),
             span=data.span,
+            carry=data.span is not None and data.carry,
             transform=data.transform,
         )
 
@@ -128,7 +131,7 @@ class Shuffled:
 
 
 class Text:
-    """One long sequence, cut into rows that are read side by side, `span` steps at a time, states carried on."""
+    """One long sequence, cut into rows that are read in parallel, `span` steps at a time."""
 
     def __init__(self, data: Tensors, rows: int) -> None:
         if len(data) != 1 or data.span is None:
@@ -153,7 +156,7 @@ class Text:
             used = values[0, : self.rows * self.length]
             return used.view(self.rows, self.length, *used.shape[1:])[sequences, first:last]
 
-        return Batch(cut(self.data.inputs), cut(self.data.targets), fresh=place == 0)
+        return Batch(cut(self.data.inputs), cut(self.data.targets), fresh=place == 0 or not self.data.carry)
 
 
 def make_feed(data: Tensors, batch_size: int, seed: int, bucket: bool) -> Feed:

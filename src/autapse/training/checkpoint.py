@@ -59,6 +59,10 @@ class Progress:
     """Halvings of the plateau schedule."""
     since_halving: int = 0
     """Validations without improvement since the last halving."""
+    best_loss: float | None = None
+    """Least validation loss, where the plateau schedule goes by it."""
+    best_test: float | None = None
+    """Best test score at a validation, where the test set is scored too; nothing is chosen by it."""
     solved_step: int | None = None
     """First validation that counts as solved."""
     rescues: int = 0
@@ -128,6 +132,7 @@ def make_model(
         scale=known.scale,
         input_dropout=model.input_dropout,
         output_dropout=model.output_dropout,
+        input_noise=model.input_noise,
         initialisation=model.initialisation,
         device=device,
         **(targets if known.kind == "regression" else {}),

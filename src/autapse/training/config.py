@@ -29,8 +29,10 @@ class StackConfig:
     """Chance of dropping a number that the first layer reads."""
     output_dropout: float = 0.0
     """Chance of dropping a number that the head reads."""
-    initialisation: Literal["default", "glorot-orthogonal"] = "default"
-    """Initial weights: the layer's own; or Glorot and orthogonal with zero bias (rnn, lstm, gru)."""
+    input_noise: float = 0.0
+    """Deviation of the Gaussian noise that training adds to what the first layer reads."""
+    initialisation: str = "default"
+    """Initial weights: default, glorot-orthogonal (rnn, lstm, gru), or rules: weight=normal(0.1), bias=constant(1)."""
 
     def __post_init__(self) -> None:
         _check_words(self)
@@ -51,6 +53,9 @@ class StackConfig:
                 checks.integer("embedding_size", size, minimum=1)
         for name in ("dropout", "input_dropout", "output_dropout"):
             checks.number(name, getattr(self, name), low=0.0, high=1.0)
+        checks.number("input_noise", self.input_noise, low=0.0)
+        if not isinstance(self.initialisation, str):
+            checks.fail("initialisation", "be text", self.initialisation, kind=checks.KindError)
         if self.dropout and (self.num_layers or len(sizes)) == 1:
             checks.fail("dropout", "go with two layers or more, since it acts between them", self.dropout)
 
@@ -83,12 +88,15 @@ class TrainingConfig:
     """Initial learning rate."""
     weight_decay: float = 0.0
     """L2 penalty (decoupled from the gradient with adamw)."""
-    schedule: Literal["constant", "plateau", "periodic", "cosine"] = "constant"
-    """Learning rate over time: constant; halved when validation stops improving; halved every period; cosine."""
+    schedule: Literal["constant", "plateau", "periodic", "drop", "cosine"] = "constant"
+    """Learning rate over time: constant; halved when validation stops improving; halved every period; a tenth after two
+    thirds of the training; cosine."""
     period: int | None = None
     """Steps between halvings of the periodic schedule."""
     plateau_patience: int = 0
     """Validations without improvement that the plateau schedule waits for before it halves."""
+    plateau_by: Literal["score", "loss"] = "score"
+    """What must improve: the task's score, or the validation loss (whose exponential is the perplexity)."""
     clip_norm: float | None = 1.0
     """Scale the gradient down to this norm when it is longer."""
     clip_value: float | None = None
@@ -103,6 +111,8 @@ class TrainingConfig:
     """Stop after this many validations without improvement."""
     stop_when_solved: bool = False
     """Stop at the first validation that the task counts as solved."""
+    record_test: bool = False
+    """Score the test set at every validation too, to compare with papers that report their best test epoch."""
     checkpoint_seconds: float = 60.0
     """Seconds between checkpoints."""
     seed: int = 0
@@ -129,6 +139,8 @@ class TrainingConfig:
             checks.fail("period", 'go with schedule="periodic", and only with it', self.period, "Set both or neither.")
         if self.plateau_patience and self.schedule != "plateau":
             checks.fail("plateau_patience", 'go with schedule="plateau"', self.plateau_patience)
+        if self.plateau_by != "score" and self.schedule != "plateau":
+            checks.fail("plateau_by", 'go with schedule="plateau"', self.plateau_by)
         if self.rescue == "random" and self.clip_norm is None:
             checks.fail("clip_norm", 'be set with rescue="random", which steps by it', None)
 

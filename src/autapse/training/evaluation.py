@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -11,16 +11,29 @@ from autapse.tasks.objectives import Objective
 from autapse.training.batches import Tensors, in_order
 
 
-@torch.no_grad()
+class Scores(NamedTuple):
+    """What a split says of a model: the task's metric, and the mean of the training loss."""
+
+    metric: float
+    loss: float
+
+
 def evaluate(model: SequenceModel, data: Tensors, objective: Objective, batch_size: int = 256) -> float:
     """The task's metric over all of `data`, in evaluation mode."""
+    return measure(model, data, objective, batch_size).metric
+
+
+@torch.no_grad()
+def measure(model: SequenceModel, data: Tensors, objective: Objective, batch_size: int = 256) -> Scores:
+    """Metric and loss over all of `data`, in evaluation mode."""
     was_training = model.training
     model.eval()
-    total, count = 0.0, 0
+    score, loss, count = 0.0, 0.0, 0
     state: Any = None
     for batch in in_order(data, batch_size):
         output, state = model.carry(batch.inputs, batch.lengths, None if batch.fresh else state)
-        total += float(objective.score(output, batch.targets))
+        score += float(objective.score(output, batch.targets))
+        loss += float(objective.loss(output, batch.targets))
         count += objective.count(batch.targets)
     model.train(was_training)
-    return objective.metric(total / count)
+    return Scores(objective.metric(score / count), loss / count)

@@ -22,7 +22,7 @@ from autapse.training.batches import Batch, Tensors, make_feed
 from autapse.training.checkpoint import Checkpoint, Progress, make_model
 from autapse.training.config import RunConfig
 from autapse.training.environment import Environment
-from autapse.training.evaluation import evaluate
+from autapse.training.evaluation import Scores, evaluate, measure
 from autapse.training.log import MetricsLog, Quiet, Show
 from autapse.training.optimizers import make_optimizer
 from autapse.training.rescue import Diverged, clip, finite, random_step
@@ -56,6 +56,7 @@ class Trainer:
         self.objective = objective(config.task)
         data = data or load_splits(config)
         self.train_data, self.validation_data = data["train"], data["validation"]
+        self.test_data = load_split(config, "test") if self.settings.record_test else None
         self.feed = make_feed(self.train_data, self.settings.batch_size, self.settings.seed, self.settings.bucket)
         if not len(self.validation_data) and (self.settings.early_stop or self.settings.schedule == "plateau"):
             rule = "be above 0 with early_stop or the plateau schedule, which go by validation"
@@ -68,6 +69,9 @@ class Trainer:
         self.signature = config.task.signature()
         torch.manual_seed(self.settings.seed)
         self.model = make_model(config.task, config.model, self.settings.device, self.signature)
+        if self.train_data.carry and self.model.depends_on_position:
+            rule = "be the same at every step where the state is carried from span to span"
+            checks.fail("cell", rule, config.model.cell, "Use eta=shared, or --no-carry to start every span from zero.")
         self.parameters = list(self.model.parameters())
         self.optimizer = make_optimizer(self.settings, self.parameters)
         self.progress = Progress()
@@ -231,24 +235,45 @@ class Trainer:
             random_step(self.parameters, rate, settings.clip_norm, _seed(settings.seed, progress.step, 0))
 
     def _validate(self) -> None:
-        progress, settings, task = self.progress, self.settings, self.config.task
+        progress, task = self.progress, self.config.task
+        if self.test_data is not None:
+            self._record_test(self.test_data)
         if not len(self.validation_data):  # nothing to choose by: the last weights count
             progress.best_step, self.best = progress.step, self._weights()
             return
-        score = evaluate(self.model, self.validation_data, self.objective) if self.world.leads else 0.0
-        score = self.world.agree(score)
+        score, loss = self._measure(self.validation_data)
         self._write(step=progress.step, seconds=round(progress.seconds, 3), validation=_number(score))
         self.show.validated(progress.step, score)
         if math.isfinite(score) and (progress.best is None or score < progress.best):
-            progress.best, progress.best_step, progress.waited, progress.since_halving = score, progress.step, 0, 0
-            self.best = self._weights()
+            progress.best, progress.best_step, progress.waited = score, progress.step, 0
+            self.best, better = self._weights(), True
         else:
             progress.waited += 1
-            progress.since_halving += 1
-            if settings.schedule == "plateau" and progress.since_halving > settings.plateau_patience:
-                progress.halvings, progress.since_halving = progress.halvings + 1, 0
+            better = False
+        if self.settings.plateau_by == "loss":
+            better = progress.best_loss is None or loss < progress.best_loss
+            progress.best_loss = loss if better else progress.best_loss
+        self._watch_plateau(better)
         if progress.solved_step is None and task.solved is not None and score < task.solved:
             progress.solved_step = progress.step
+
+    def _measure(self, data: Tensors) -> Scores:
+        """Scores of the present weights: the first process computes them, all have them."""
+        scores = measure(self.model, data, self.objective) if self.world.leads else Scores(0.0, 0.0)
+        return Scores(*map(self.world.agree, scores))
+
+    def _watch_plateau(self, better: bool) -> None:
+        progress, settings = self.progress, self.settings
+        progress.since_halving = 0 if better else progress.since_halving + 1
+        if settings.schedule == "plateau" and progress.since_halving > settings.plateau_patience:
+            progress.halvings, progress.since_halving = progress.halvings + 1, 0
+
+    def _record_test(self, data: Tensors) -> None:
+        """For the record only: no choice goes by the test set."""
+        score = self._measure(data).metric
+        self._write(step=self.progress.step, test=_number(score))
+        if math.isfinite(score) and (self.progress.best_test is None or score < self.progress.best_test):
+            self.progress.best_test = score
 
     def _decide(self, late: bool) -> None:
         """Whether the run ends here, and why."""
@@ -271,13 +296,14 @@ class Trainer:
         summary: dict[str, Any] = {}
         if self.world.leads:
             test = task.split("test", self.settings.seed)
-            tensors = Tensors.of(test, self.settings.device)
+            tensors = Tensors.of(test, self.settings.device) if self.test_data is None else self.test_data
             floor = task.floor(test)
             summary = {
                 "cell": self.config.model.cell,
                 "parameters": sum(p.numel() for p in self.parameters),
                 "metric": task.metric,
                 "test": _number(evaluate(self.model, tensors, self.objective)),
+                "best_test": progress.best_test,
                 "validation": progress.best,
                 "best_step": progress.best_step,
                 "baseline": task.baseline(test),
@@ -355,9 +381,14 @@ def train(config: RunConfig, folder: str | Path, show: Show | None = None) -> di
 
 def load_splits(config: RunConfig) -> dict[str, Tensors]:
     """What a run trains and validates on, on its device."""
-    device, seed = checked_device(config.training.device), config.training.seed
     splits: tuple[Split, ...] = ("train", "validation")
-    return {split: Tensors.of(config.task.split(split, seed), device) for split in splits}
+    return {split: load_split(config, split) for split in splits}
+
+
+def load_split(config: RunConfig, split: Split) -> Tensors:
+    """One split of a run's data, on its device."""
+    device = checked_device(config.training.device)
+    return Tensors.of(config.task.split(split, config.training.seed), device)
 
 
 def checked_device(name: str) -> torch.device:

@@ -6,6 +6,7 @@ import io
 import math
 import zipfile
 from collections.abc import Sequence
+from tokenize import TokenError
 
 import numpy as np
 from numpy.lib import format as npy
@@ -15,7 +16,7 @@ from autapse.data.packed import BROKEN
 from autapse.data.tree import open_member
 
 HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
-NOT_NUMPY = (*BROKEN, ValueError, TypeError, RuntimeError, OverflowError, LookupError, SyntaxError)
+NOT_NUMPY = (*BROKEN, ValueError, TypeError, RuntimeError, OverflowError, LookupError, SyntaxError, TokenError)
 
 
 def read_npy(content: bytes, name: object) -> np.ndarray:

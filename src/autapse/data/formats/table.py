@@ -288,7 +288,7 @@ def _numpy_targets(path: Path, targets: np.ndarray, count: int) -> tuple[np.ndar
     try:
         text = np.char.decode(targets, "utf-8") if targets.dtype.kind == "S" else targets
         return _classes([str(target) for target in text.tolist()])
-    except ValueError as error:
+    except (ValueError, SystemError) as error:  # numpy's for numbers that are no characters
         raise checks.InputError(f"{path}: targets must be UTF-8 text ({error}).") from None
 
 

@@ -1,0 +1,161 @@
+"""Networks by name: `gru`, `ernn:inner_steps=2`, `my_module:MyCell:option=value`, and those of installed packages."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+from collections.abc import Iterable
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from autapse import checks, layers
+from autapse.cells import Cell
+from autapse.cells.base import cell_options
+from autapse.cells.equilibrium import EquilibriumRule
+from autapse.layers.recurrent import Layer, Recurrent
+
+GROUP = "autapse.cells"  # of the entry points by which other packages offer networks
+LAYERS: dict[str, type[Layer]] = {
+    layer.__name__.lower(): layer
+    for layer in (
+        layers.RNN,
+        layers.IRNN,
+        layers.RIN,
+        layers.LSTM,
+        layers.GRU,
+        layers.UGRNN,
+        layers.FastRNN,
+        layers.FastGRNN,
+        layers.Antisymmetric,
+        layers.ERNN,
+        layers.EquilibriumTanh,
+        layers.EquilibriumLinear,
+        layers.ImplicitMidpoint,
+        layers.OrthogonalRNN,
+        layers.SpectralRNN,
+        layers.LeakyRNN,
+        layers.ImplicitGRU,
+        layers.ImplicitLSTM,
+    )
+}
+
+NetworkClass = type[Layer] | type[Cell]
+
+
+def make_layer(
+    network: str | NetworkClass, input_size: int, hidden_size: int | list[int], **keywords: Any
+) -> Recurrent:
+    """The layer of a network.
+
+    Args:
+        network: a name with options, a layer class, or a cell class. `my_module:MyCell:option=value` names a class of
+            your own, which is imported.
+        input_size: features per step.
+        hidden_size: units, or one number per layer.
+        keywords: further arguments of the layer, such as `num_layers` or `batch_first`.
+
+    Returns:
+        A layer with torch.nn.GRU's contract.
+
+    >>> make_layer("ernn:inner_steps=2", 3, 8)
+    ERNN(3, 8, inner_steps=2)
+    >>> make_layer(autapse.cells.RIN, 3, 8)
+    Recurrent(RIN, 3, 8)
+    """
+    kind, options = parse_network(network) if isinstance(network, str) else (_checked(network, "cell"), {})
+    if issubclass(kind, Layer):
+        return kind(input_size, hidden_size, **keywords, **options)
+    if issubclass(kind, EquilibriumRule):
+        return layers.Equilibrium(kind, input_size, hidden_size, **keywords, **options)
+    return Recurrent(kind, input_size, hidden_size, **keywords, **options)
+
+
+def parse_network(spec: str) -> tuple[NetworkClass, dict[str, Any]]:
+    """The class and the options that `name:option=value:…` or `module:Class:option=value:…` stands for."""
+    name, *words = spec.split(":")
+    if _names_a_class(name, words):
+        name, kind, words = f"{name}:{words[0]}", _imported(name, words[0]), words[1:]
+    else:
+        kind = _named(name)
+    known = options_of(kind)
+    options: dict[str, Any] = {}
+    for word in words:
+        option, equals, value = word.partition("=")
+        if not equals or option not in known:
+            rule = f"be {name} with options from: {', '.join(known) or 'none'}, as in {name}:option=value"
+            checks.fail("cell", rule, spec, checks.closest(option, known))
+        if option in options:
+            checks.fail("cell", f"name each option once, {option} among them", spec)
+        # A word stays a word where one is expected: alignment=none is not None.
+        options[option] = value if isinstance(known[option].default, str) else _value(value)
+    return kind, options
+
+
+def options_of(kind: NetworkClass) -> dict[str, inspect.Parameter]:
+    """The options that may stand in a network's name."""
+    return kind.named_options() if issubclass(kind, Layer) else cell_options(kind)
+
+
+def spec_of(kind: NetworkClass) -> str:
+    """The name under which a class is found again: its own for ours, `module:Class` for others."""
+    return next((name for name, ours in LAYERS.items() if ours is kind), f"{kind.__module__}:{kind.__qualname__}")
+
+
+def foreign_module(spec: str) -> str | None:
+    """The module that a name would import, where it is not imported yet; None for all other names."""
+    module, *words = spec.split(":")
+    return module if _names_a_class(module, words) and module not in sys.modules else None
+
+
+def _names_a_class(name: str, words: list[str]) -> bool:
+    return bool(words) and "=" not in words[0] and name.lower() not in LAYERS
+
+
+def offered() -> dict[str, EntryPoint]:
+    """The networks of other installed packages, by name; not loaded yet."""
+    return {point.name: point for point in entry_points(group=GROUP) if point.name not in LAYERS}
+
+
+def _named(name: str) -> NetworkClass:
+    if name.lower() in LAYERS:
+        return LAYERS[name.lower()]
+    others = offered()
+    if name not in others:
+        known: Iterable[str] = [*LAYERS, *others]
+        checks.one_of("cell", name.lower(), known)
+    try:
+        found = others[name].load()
+    except Exception as error:
+        raise checks.InputError(f"cell {name} of another package cannot be loaded: {error!r}.") from error
+    return _checked(found, f"entry point {name}")
+
+
+def _imported(module: str, name: str) -> NetworkClass:
+    try:
+        found: Any = import_module(module)
+    except Exception as error:
+        rule = f"name a module that can be imported ({type(error).__name__}: {error})"
+        checks.fail("cell", rule, f"{module}:{name}", "Run from the folder of the module, or install it.")
+    for part in name.split("."):
+        if not hasattr(found, part):
+            checks.fail("cell", f"name a class of the module {module}", name, checks.closest(part, vars(found)))
+        found = getattr(found, part)
+    return _checked(found, f"{module}:{name}")
+
+
+def _checked(found: Any, what: str) -> NetworkClass:
+    if not (isinstance(found, type) and issubclass(found, Layer | Cell)):
+        remedy = "Write a subclass of autapse.Cell."
+        checks.fail(what, "be a cell class or a layer class of autapse, or its name", found, remedy, checks.KindError)
+    return found
+
+
+def _value(text: str) -> Any:
+    if text.lower() in ("true", "false", "none"):
+        text = text.capitalize()
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
