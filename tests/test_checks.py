@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from autapse import checks
 from autapse.checks import InputError, KindError, ShapeError
@@ -24,6 +25,13 @@ def test_the_one_sentence_form() -> None:
         checks.fail("speed", "be below 300", 301)
     with fails(ShapeError, "x must have shape (2,); got (3,)."):
         checks.fail("x", "have shape (2,)", (3,), kind=ShapeError)
+
+
+def test_messages_are_one_line_that_no_terminal_obeys() -> None:
+    with fails(InputError, r"x\x1b[31m\n must be a file; got 1."):
+        checks.fail("x\x1b[31m\n", "be a file", 1)
+    with pytest.raises(ShapeError, match=r"^a\\nb$"):
+        raise ShapeError("a\nb")
 
 
 @pytest.mark.parametrize(
@@ -82,6 +90,32 @@ def test_integers_from_a_minimum() -> None:
     with pytest.raises(InputError) as caught:
         checks.integer("n", 2, minimum=3)
     assert not isinstance(caught.value, TypeError), "a wrong value is no wrong type"
+
+
+def test_integers_up_to_a_maximum() -> None:
+    assert checks.integer("n", 3, maximum=3) == 3
+    with fails(InputError, "n must be an integer of at most 3; got 4."):
+        checks.integer("n", 4, maximum=3)
+    for value in (0, 4):
+        with fails(InputError, f"n must be an integer of at least 1 and at most 3; got {value}."):
+            checks.integer("n", value, minimum=1, maximum=3)
+
+
+def test_seeds_are_those_of_torch() -> None:
+    for value in (0, 2**64 - 1):
+        assert checks.seed("seed", value) == value
+        torch.Generator().manual_seed(value)
+    with fails(InputError, "seed must be below 2**64; got 18446744073709551616."):
+        checks.seed("seed", 2**64)
+    with fails(InputError, "seed must be an integer of at least 0; got -1."):
+        checks.seed("seed", -1)
+
+
+def test_integers_too_long_to_write() -> None:
+    with pytest.raises(InputError, match="n must be an integer of at most 3; got a value of type int that cannot"):
+        checks.integer("n", 10**5000, maximum=3)
+    with fails(InputError, "x must be a finite number; got inf."):
+        checks.number("x", 10**5000)
 
 
 @pytest.mark.parametrize("value", [0, 0.5, -1e300, np.float32(0.5), np.int64(2)])

@@ -16,15 +16,19 @@ import autapse
 
 SOURCE = Path(autapse.__file__).parent
 
-BOTTOM = {"checks", "files", "lazy"}  # words, atomic writes, names on first use: no part of the networks
+# Words, atomic writes, names on first use, what is printed, how a command ends: no part of the networks.
+BOTTOM = {"checks", "files", "lazy", "terminal", "console", "errors"}
 RULES = {"cells", "forms", "solve", "gradient", "native"}
 LAYERS = BOTTOM | RULES | {"unfold"}
 MODELS = LAYERS | {"layers"}
 TRAINING = MODELS | {"models"}
 MAY_IMPORT = {
-    "checks": set(),
+    "checks": {"terminal"},
     "files": {"checks"},
     "lazy": set(),
+    "terminal": set(),
+    "console": {"terminal"},
+    "errors": set(),
     "forms": BOTTOM | RULES - {"cells"},
     "cells": BOTTOM | RULES,
     "gradient": BOTTOM | RULES - {"cells"},

@@ -14,9 +14,17 @@ import numbers
 from collections.abc import Iterable
 from typing import NoReturn
 
+from autapse.terminal import visible
+
 
 class InputError(ValueError):
-    """An argument, a file or a setting broke its rule; the message says which, how, and what to do."""
+    """An argument, a file or a setting broke its rule; the message says which, how, and what to do.
+
+    It is one line, with control characters visible: names from files are part of it.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(visible(message))
 
 
 class ShapeError(InputError, RuntimeError):
@@ -29,7 +37,14 @@ class KindError(InputError, TypeError):
 
 def fail(argument: str, rule: str, value: object, remedy: str = "", kind: type[InputError] = InputError) -> NoReturn:
     """Raise the one sentence form: "<argument> must <rule>; got <value>. <remedy>"."""
-    raise kind(f"{argument} must {rule}; got {value!r}. {remedy}".rstrip())
+    raise kind(f"{argument} must {rule}; got {_shown(value)}. {remedy}".rstrip())
+
+
+def _shown(value: object) -> str:
+    try:
+        return repr(value)
+    except ValueError:  # Python writes no integer of more than 4300 digits
+        return f"a value of type {type(value).__name__} that cannot be written out"
 
 
 def closest(word: str, choices: Iterable[str]) -> str:
@@ -47,14 +62,26 @@ def one_of(argument: str, value: object, choices: Iterable[str]) -> str:
     return value
 
 
-def integer(argument: str, value: object, minimum: int | None = None, remedy: str = "") -> int:
-    """`value` as an int, no smaller than `minimum`; a bool is no integer."""
-    rule = "be an integer" + ("" if minimum is None else f" of at least {minimum}")
+def integer(
+    argument: str, value: object, minimum: int | None = None, remedy: str = "", *, maximum: int | None = None
+) -> int:
+    """`value` as an int, no smaller than `minimum` and no larger than `maximum`; a bool is no integer."""
+    bounds = [f"{word} {bound}" for word, bound in (("at least", minimum), ("at most", maximum)) if bound is not None]
+    rule = " of ".join(["be an integer", *([" and ".join(bounds)] if bounds else [])])
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         fail(argument, rule, value, remedy, KindError)
-    if minimum is not None and value < minimum:
-        fail(argument, rule, int(value), remedy)
-    return int(value)
+    value = int(value)
+    if (minimum is not None and value < minimum) or (maximum is not None and value > maximum):
+        fail(argument, rule, value, remedy)
+    return value
+
+
+def seed(argument: str, value: object) -> int:
+    """`value` as a seed that both numpy and torch take."""
+    seed = integer(argument, value, minimum=0)
+    if seed >= 2**64:
+        fail(argument, "be below 2**64", seed)
+    return seed
 
 
 def number(
@@ -72,7 +99,10 @@ def number(
     rule = " ".join(["be a finite number", " and ".join(bounds)]).rstrip()
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         fail(argument, rule, value, remedy, KindError)
-    value = float(value)
+    try:
+        value = float(value)
+    except OverflowError:  # an integer beyond the largest float
+        value = math.inf if value > 0 else -math.inf  # type: ignore[operator]
     if not (math.isfinite(value) and low <= value <= high and (above is None or value > above)):
         fail(argument, rule, value, remedy)
     return value

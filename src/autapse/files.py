@@ -1,24 +1,79 @@
-"""Files that are whole or absent: written under a temporary name, flushed to disk, then renamed."""
+"""Files are read only if they are regular files, and written so that they are whole or absent.
+
+A file is written under a temporary name, flushed to disk, then renamed.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import re
+import stat
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Literal
 
 from autapse import checks
+
+MOST_JSON = 64 << 20  # bytes of a JSON file; ours have a few thousand
+FLAGS = {"rb": os.O_RDONLY, "r+b": os.O_RDWR, "ab": os.O_WRONLY | os.O_APPEND}
+NOT_BLOCKING = getattr(os, "O_NONBLOCK", 0)  # opening a pipe must not wait for its writer
+NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+BINARY = getattr(os, "O_BINARY", 0)
+KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def open_regular(path: Path, mode: Literal["rb", "r+b", "ab"] = "rb", *, follow: bool = True) -> IO[bytes]:
+    """Open a file that exists and is a regular file. A folder, a pipe, a socket or a device is an InputError.
+
+    With `follow=False` a symbolic link is an error too. Files of a run folder are opened that way: a link there could
+    lead out of the folder.
+    """
+    _check_regular(path, path.stat(follow_symlinks=follow))  # before it is opened: to open a device can start something
+    descriptor = os.open(path, FLAGS[mode] | NOT_BLOCKING | BINARY | (0 if follow else NO_LINK))
+    try:
+        _check_regular(path, os.fstat(descriptor))  # it may have been replaced since
+        return os.fdopen(descriptor, mode)
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def read_bytes(path: Path, *, follow: bool = True, limit: int | None = None) -> bytes:
+    """The content of a regular file (see `open_regular`) of at most `limit` bytes."""
+    with open_regular(path, follow=follow) as file:
+        size = os.fstat(file.fileno()).st_size
+        if limit is not None and size > limit:
+            raise checks.InputError(f"{path} has {size} bytes; the limit is {limit}.")
+        try:
+            return file.read()
+        except MemoryError:
+            raise checks.InputError(f"{path} has {size} bytes, which do not fit into memory.") from None
+
+
+def _check_regular(path: Path, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        kind = KINDS.get(stat.S_IFMT(status.st_mode), "something else")
+        raise checks.InputError(f"{path} is {kind}, not a regular file.")
 
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Write `content` so that a crash or a full disk leaves the old file, or none, but never half of the new one."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with part.open("wb") as file:
+        part.unlink(missing_ok=True)  # left by a killed process that had the same number
+        with part.open("xb") as file:  # a new file, so a link that somebody put there is not followed
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        part.replace(path)
+        rename(part, path)
     except BaseException as error:
         part.unlink(missing_ok=True)
         if isinstance(error, OSError):
@@ -26,19 +81,49 @@ def write_bytes(path: Path, content: bytes) -> None:
         raise
 
 
+def rename(old: Path, new: Path) -> None:
+    """Rename a file, replacing any file at `new`, and flush the folder, so that a power loss does not undo it."""
+    old.replace(new)
+    flush_folder(new.parent)
+
+
+def flush_folder(folder: Path) -> None:
+    """Flush a folder's entries to disk, where the system can do that."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def remove_parts(folder: Path) -> None:
+    """Remove the temporary files that killed processes left. Only for a folder that no other process writes to."""
+    for path in folder.glob(".*.part"):
+        if re.fullmatch(r"\..+\.\d+\.part", path.name):
+            with suppress(OSError):
+                path.unlink()
+
+
 def write_json(path: Path, content: Any) -> None:
     """`write_bytes` of indented JSON; NaN and infinity are errors, since JSON has neither."""
     write_bytes(path, (json.dumps(content, indent=2, allow_nan=False) + "\n").encode())
 
 
-def read_json(path: Path) -> Any:
-    """The JSON in a file, or one clear line."""
+def read_json(path: Path, *, follow: bool = True) -> Any:
+    """The JSON in a regular file, or an InputError. NaN and infinity are errors: `write_json` never writes them."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        content = read_bytes(path, follow=follow, limit=MOST_JSON)
     except FileNotFoundError:
         raise checks.InputError(f"{path} is missing.") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    try:
+        return json.loads(content, parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:  # also numbers of thousands of digits, and lists nested as deep
         raise checks.InputError(f"{path} is damaged: {error}.") from None
+
+
+def _no_number(word: str) -> float:
+    raise ValueError(f"{word} is not a JSON number")
 
 
 def new_folder(path: Path) -> Path:
@@ -49,6 +134,7 @@ def new_folder(path: Path) -> Path:
     except FileExistsError:
         remedy = "Choose another name, or remove it first."
         raise checks.InputError(f"{path} exists already and is not overwritten. {remedy}") from None
+    flush_folder(path.parent)
     return path
 
 
@@ -63,4 +149,25 @@ def numbered_folder(path: Path) -> Path:
         except FileExistsError:
             number += 1
         else:
+            flush_folder(path.parent)
             return candidate
+
+
+def lock(path: Path) -> IO[bytes] | None:
+    """Lock a file for this process. Closing the returned file, or the end of the process, releases it.
+
+    If another process has the lock, that is an InputError. None where the file system has no locks.
+    """
+    file = open_regular(path, "r+b", follow=False)
+    try:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        remedy = "Wait until it ends, or stop it."
+        raise checks.InputError(f"{path.parent} is in use by another process. {remedy}") from None
+    except (ImportError, OSError):
+        file.close()
+        return None
+    return file

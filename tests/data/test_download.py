@@ -19,6 +19,7 @@ from autapse.data import download
 CONTENT = bytes(range(256)) * 4000  # 1 MB
 SHA = hashlib.sha256(CONTENT).hexdigest()
 SIZE = len(CONTENT)
+LOCATIONS = {"/elsewhere": "ftp://127.0.0.1/file", "/nowhere": "http://["}
 
 
 class Server(http.server.ThreadingHTTPServer):
@@ -28,10 +29,12 @@ class Server(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.content = CONTENT
         self.etag = '"one"'
+        self.length = ""  # what it says instead of the right Content-Length
         self.ranges = True  # knows Range requests
         self.if_range = True  # and If-Range
         self.cut_after = []  # bytes to send before the connection is cut, one number a request
         self.requests = []  # (path, Range header)
+        self.sent = 0  # bytes of an endless file
         self.silent = threading.Event()  # answered by nothing until it is set
 
     def url(self, path="/file"):
@@ -48,10 +51,19 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.path == "/silent":
             self.server.silent.wait(20)
             return
-        if self.path == "/elsewhere":
+        if self.path in LOCATIONS:
             self.send_response(302)
-            self.send_header("Location", "ftp://127.0.0.1/file")
+            self.send_header("Location", LOCATIONS[self.path])
             self.end_headers()
+            return
+        if self.path == "/endless":
+            self.send_response(200)
+            if self.server.etag:
+                self.send_header("ETag", self.server.etag)
+            self.end_headers()
+            for _ in range(300):  # far more than any buffer, so that it notices when nobody reads
+                self.wfile.write(CONTENT)
+                self.server.sent += SIZE
             return
         if self.path.startswith("/status/"):
             self.send_error(int(self.path.rpartition("/")[2]))
@@ -81,7 +93,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send_header("Content-Range", f"bytes {start}-{total - 1}/{total}")
         if self.server.etag:
             self.send_header("ETag", self.server.etag)
-        self.send_header("Content-Length", str(total - start))
+        self.send_header("Content-Length", self.server.length or str(total - start))
         return start
 
     def log_message(self, *_):
@@ -334,3 +346,61 @@ def test_the_note_says_what_the_part_is_of(server, target):
     interrupted(server, target)
     note = json.loads((target.parent / "file.gz.part.json").read_text())
     assert note == {"url": server.url(), "total": SIZE, "version": '"one"'}
+
+
+@pytest.mark.parametrize("size", [1000, SIZE, 3 * SIZE + 17])
+def test_no_more_is_written_than_the_file_may_have(server, target, size):
+    """The server states no length and sends without end."""
+    largest = 0
+
+    def watch(done, total):
+        nonlocal largest
+        largest = max(largest, (target.parent / "file.gz.part").stat().st_size)
+
+    with pytest.raises(InputError, match=f"the server sends more than the {size} bytes that the file may have"):
+        download.fetch([server.url("/endless")], target, size, SHA, watch)
+    assert largest <= size
+    assert names(target) == []
+    assert server.sent < 300 * SIZE
+
+
+def test_an_endless_file_of_unknown_size(server, target, monkeypatch):
+    monkeypatch.setattr(download, "MOST", 5 * SIZE)
+    with pytest.raises(InputError, match=f"more than the {5 * SIZE} bytes"):
+        download.fetch([server.url("/endless")], target)
+    assert names(target) == []
+
+
+def test_an_endless_mirror_leads_to_the_next(server, target):
+    download.fetch([server.url("/endless"), server.url()], target, SIZE, SHA)
+    assert target.read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("length", ["9" * 5000, "-5", "many"])
+def test_a_length_that_is_none(server, target, length):
+    """It is as good as not stated."""
+    server.length = length
+    server.cut_after = []
+    download.fetch([server.url()], target, SIZE, SHA)
+    assert target.read_bytes() == CONTENT
+
+
+def test_redirections_to_no_address(server, target):
+    with pytest.raises(InputError, match="it leads to an address that is none"):
+        download.fetch([server.url("/nowhere")], target)
+
+
+def test_links_beside_the_target_are_not_followed(server, target, tmp_path):
+    """A data folder may be shared: what somebody put there must not lead to a file of ours."""
+    precious = tmp_path / "precious"
+    precious.write_text("keep")
+    target.parent.mkdir()
+    (target.parent / "file.gz.part").symlink_to(precious)
+    download.fetch([server.url()], target, SIZE, SHA)
+    assert target.read_bytes() == CONTENT
+    assert not target.is_symlink()
+    target.unlink()
+    (target.parent / ".file.gz.lock").symlink_to(precious)
+    with pytest.raises(OSError, match="symbolic link"):
+        download.fetch([server.url()], target, SIZE, SHA)
+    assert precious.read_text() == "keep"

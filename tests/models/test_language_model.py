@@ -132,8 +132,13 @@ def test_sampling_is_without_dropout_and_keeps_the_mode():
     [
         ((torch.tensor([1]), -1), "count must be an integer of at least 0"),
         ((torch.tensor([1]), 1, 0.0), "temperature must be a finite number above 0"),
-        ((torch.tensor([], dtype=torch.int64), 1), r"start must be the numbers of one word or more, \[T\]; got \(0,\)"),
+        (
+            (torch.tensor([], dtype=torch.int64), 1),
+            r"start must be a tensor .* of one word or more, \[T\]; got \(0,\)",
+        ),
         ((torch.tensor([[1]]), 1), r"start must be .*; got \(1, 1\)"),
+        (([1, 2], 1), "start must be a tensor .*; got 'list'"),
+        ((torch.tensor([1]), 1, 1.0, 2**64), r"seed must be below 2\*\*64; got 18446744073709551616"),
     ],
 )
 def test_bad_samples_are_named(arguments, message):

@@ -5,7 +5,7 @@ import autapse
 from autapse import checks
 from autapse.layers.implicit import ImplicitLayer
 from autapse.layers.registry import LAYERS, parse_network
-from autapse.models import Classifier, QuestionAnswering, Regressor, SequenceModel, Tagger
+from autapse.models import MODELS, Classifier, QuestionAnswering, Regressor, SequenceModel, Tagger
 
 LENGTHS = [6, 2, 4]
 
@@ -122,3 +122,30 @@ def test_a_cell_class_serves_as_a_network():
 def test_networks_that_do_not_fit_are_named(make, message):
     with pytest.raises(checks.InputError, match=message):
         make()
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize(
+    ("given", "got"),
+    [
+        (None, "'NoneType'"),
+        ("text", "'str'"),
+        ([[[1.0]]], "'list'"),
+        (3, "'int'"),
+        (torch.zeros(2, 3, 4), "(2, 3, 4)"),
+        (torch.zeros(3), "(3,)"),
+    ],
+)
+def test_what_is_no_sequence_is_named(kind, given, got):
+    columns = 2 if kind == "question answering" else 1
+    model = MODELS[kind]("gru", 1, 5, hidden_size=4, vocabularies=[5], embedding_size=[3])
+    for call in (model, model.predict):
+        with pytest.raises(checks.InputError) as caught:
+            call(given)
+        assert str(caught.value).startswith(f"input must be a tensor of shape (B, T, {columns}); got {got}.")
+        assert isinstance(caught.value, RuntimeError if isinstance(given, torch.Tensor) else TypeError)
+
+
+def test_layers_without_end():
+    with pytest.raises(checks.InputError, match=r"num_layers must be .* at most 1000; got 1001"):
+        Classifier("gru", 1, 2, hidden_size=1, num_layers=1001)

@@ -89,6 +89,12 @@ def test_the_same_command_goes_on_and_another_does_not(in_empty_folder: Path, ca
     assert main(["reproduce", RECIPE, *QUICK]) == 0
     assert json.loads(path.read_text())["test"] == first["test"]
     path.unlink()
+    summary = Path("runs/reproduce") / RECIPE / "fit" / "summary.json"
+    summary.write_text(json.dumps(json.loads(summary.read_text()) | {"test": 0.0, "steps": 5000}))
+    assert main(["reproduce", RECIPE, *QUICK]) == 0
+    again = json.loads(path.read_text())
+    assert (again["test"], again["steps"]) == (first["test"], first["steps"])  # the checkpoint counts
+    path.unlink()
     assert main(["reproduce", RECIPE, *QUICK, "--set", "training.learning_rate=0.5"]) == 2
     assert "has a run of other settings" in capsys.readouterr().err
 

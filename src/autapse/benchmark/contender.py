@@ -8,10 +8,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from autapse.errors import Ending
+
 Gradients = dict[str, Tensor]  # under the names of our own parameters
 
 
-class Unequal(Exception):  # noqa: N818 (what happened)
+class Unequal(Ending):
     """Two implementations of one network gave different results, so their times cannot be compared."""
 
 

@@ -187,16 +187,16 @@ def print_tables(console: Any, results: Results) -> None:
     from rich import box
     from rich.table import Table as Shown
 
-    console.print(machine(results), markup=False, highlight=False, soft_wrap=True)
+    console.print(machine(results))
     for table in tables(results):
-        console.print(f"\n[bold]{table.title}[/]", highlight=False)
-        console.print(table.note.replace("`", ""), markup=False, highlight=False)
+        console.print(f"\n{table.title}", style="bold", soft_wrap=False)
+        console.print(table.note.replace("`", ""), soft_wrap=False)
         shown = Shown(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
         for heading in table.headings:
             shown.add_column(heading)
         for row in table.rows:
             shown.add_row(*(cell.replace("`", "") for cell in row))
-        console.print(shown, markup=False, highlight=False)
+        console.print(shown, soft_wrap=False)
 
 
 # Words ----------------------------------------------------------------------------------------------------------------

@@ -51,24 +51,21 @@ def run_bench(args: Bench, command: str) -> dict[str, Any]:
     if args.out is not None and not args.out.parent.is_dir():
         raise checks.InputError(f"There is no folder {args.out.parent}. Make it first, or write elsewhere.")
 
-    from rich.console import Console
-
     from autapse.benchmark.report import print_tables
     from autapse.benchmark.run import measure
+    from autapse.console import Console
 
     console = Console()
     took = TIMES.get(replace(settings, threads=None))
     expected = f"this takes {took} on two quiet cores" if took else "the time depends on what is asked for"
-    console.print(
-        f"Measuring: {expected}. Other work on this machine spoils the numbers.", highlight=False, soft_wrap=True
-    )
-    with console.status("starting") as status:
-        results = measure(settings, command, status.update)
+    console.print(f"Measuring: {expected}. Other work on this machine spoils the numbers.")
+    with console.working("starting") as show:
+        results = measure(settings, command, show)
     if args.out is not None:
         files.write_json(args.out, results)  # first: `autapse bench | head` must not lose an hour's work
     print_tables(console, results)
     if args.out is not None:
-        console.print(f"\nresults: {args.out}", highlight=False, soft_wrap=True)
+        console.print(f"\nresults: {args.out}")
     return results
 
 

@@ -40,8 +40,7 @@ def main(words: list[str]) -> int:
     }
     config = next(iter(runs.values()))
 
-    from rich.console import Console
-
+    from autapse.console import Console
     from autapse.training.checkpoint import build_model
     from autapse.training.loop import Interrupted, load_splits
     from autapse.training.rescue import Diverged
@@ -57,7 +56,7 @@ def main(words: list[str]) -> int:
             summaries.append(train_shown(run, console, partial(files.new_folder, folder / safe_name(cell)), data))
         except Diverged as error:  # the others go on
             diverged.append(cell)
-            console.print(f"{cell}: {error}", highlight=False, soft_wrap=True)
+            console.print(f"{cell}: {error}")
         except Interrupted as error:
             interrupted = error
             break
@@ -75,9 +74,9 @@ def report(console: Any, folder: Path, config: RunConfig, summaries: list[dict[s
     content = {"config": settings, "results": summaries, "diverged": diverged}
     files.write_json(folder / "comparison.json", content)
     console.print()
-    console.print(table(summaries, config, diverged))
-    console.print(f"\nruns and comparison.json: {folder}", highlight=False, soft_wrap=True)
-    console.print(draw(folder, config, summaries), highlight=False, soft_wrap=True)
+    console.print(table(summaries, config, diverged), soft_wrap=False)
+    console.print(f"\nruns and comparison.json: {folder}")
+    console.print(draw(folder, config, summaries))
 
 
 def split_cells(text: str) -> list[str]:

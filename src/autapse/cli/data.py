@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from autapse import checks
+from autapse import checks, terminal
 from autapse.cli.listing import print_listing
 from autapse.cli.parse import parse, positional, wants_help
 from autapse.data import download, places
@@ -105,7 +105,7 @@ def size_text(size: int | None) -> str:
 
 def _fetch(name: str) -> int:
     here = places.find(name)
-    print(f"{name} is here already: {here}" if here else f"{name} is here now: {places.require(name)}")
+    terminal.write(f"{name} is here already: {here}" if here else f"{name} is here now: {places.require(name)}")
     return 0
 
 
@@ -117,17 +117,17 @@ def _verify(name: str) -> int:
         raise checks.InputError(f"The data set {name} is not here ({folder}). {remedy}")
     wrong = [file for file in form if not _verify_file(folder / file.path, file)]
     if wrong:
-        print(f"{len(wrong)} of {len(form)} files are wrong. Remove them, then: autapse data fetch {name}")
+        terminal.write(f"{len(wrong)} of {len(form)} files are wrong. Remove them, then: autapse data fetch {name}")
     return 1 if wrong else 0
 
 
 def _verify_file(path: Path, file: UpstreamFile) -> bool:
     fault = download.fault(path, file.size, file.sha256)
     unknown = f"no checksum known, size {path.stat().st_size} bytes"
-    print(f"{path}: {f'WRONG ({fault})' if fault else 'ok' if file.sha256 else unknown}")
+    terminal.write(f"{path}: {f'WRONG ({fault})' if fault else 'ok' if file.sha256 else unknown}")
     return not fault
 
 
 def _path(name: str) -> int:
-    print(places.folder_of(name) if name else places.data_root())
+    terminal.write(places.folder_of(name) if name else places.data_root())
     return 0

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import tyro
 
-from autapse import checks
+from autapse import checks, terminal
 from autapse.cli.parse import parse
 from autapse.tasks import Split
 
@@ -36,7 +36,7 @@ def main(words: list[str]) -> None:
         raise checks.InputError(f"{args.run} was trained without a {args.split} set: its task has validation = 0.")
     score = evaluate(model, Tensors.of(data, "cpu"), objective(config.task))
     floor = config.task.floor(data)
-    print(f"{args.split} {config.task.metric}: {score:.6g}")
-    print(f"trivial ({config.task.baseline_text}): {config.task.baseline(data):.6g}")
+    terminal.write(f"{args.split} {config.task.metric}: {score:.6g}")
+    terminal.write(f"trivial ({config.task.baseline_text}): {config.task.baseline(data):.6g}")
     if floor is not None:
-        print(f"best possible: {floor:.6g}")
+        terminal.write(f"best possible: {floor:.6g}")

@@ -14,17 +14,17 @@ def print_listing(rows: Iterable[Row], footer: str) -> None:
 
 def print_groups(groups: Mapping[str, Iterable[Row]], footer: str) -> None:
     """Lists under headings, their columns in line."""
-    from rich.console import Console
+    from autapse.console import Console
 
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console()
     listed = {heading: list(rows) for heading, rows in groups.items()}
     width = max(len(name) for rows in listed.values() for name, _, _ in rows)
     for n, (heading, rows) in enumerate(listed.items()):
         if heading:
-            console.print(("\n" if n else "") + heading + "\n", markup=False)
+            console.print(("\n" if n else "") + heading + "\n")
         for name, line, detail in rows:
-            console.print(f"[bold]{name:<{width}}[/]  ", end="")
-            console.print(line, markup=False)
+            console.print(f"{name:<{width}}  ", style="bold", end="")
+            console.print(line)
             if detail:
-                console.print(f"{'':<{width}}  {detail}", style="dim", markup=False)
-    console.print(f"\n{footer}", markup=False)
+                console.print(f"{'':<{width}}  {detail}", style="dim")
+    console.print(f"\n{footer}")

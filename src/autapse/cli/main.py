@@ -10,7 +10,9 @@ import time
 import warnings
 from collections.abc import Sequence
 
-from autapse import __version__, checks
+from autapse import __version__, checks, terminal
+from autapse.cli import memory
+from autapse.errors import Ending
 
 VERBS = {
     "cells": "what networks there are, with their options",
@@ -27,57 +29,72 @@ VERBS = {
 }
 
 STOPPED = 130
+BY_SIGNAL = 128  # and above: a signal ended the command
 PATIENCE = 20.0  # seconds
+LONGEST = 2000  # characters of a complaint: a file may have a name of a million for a column
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code.
 
-    0, 1 if training diverged or results that are to be timed differ, 2 for a mistake, 130 for Ctrl-C.
+    0, 1 if training diverged or results that are to be timed differ, 2 for a mistake, 128 + n for signal n: 130 for
+    Ctrl-C.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
+    terminal.prepare()
     usual, warnings.formatwarning = warnings.formatwarning, _one_line
     try:
-        return _dispatch(words)
+        return _answer(words)
+    finally:
+        warnings.formatwarning = usual
+
+
+def _answer(words: list[str]) -> int:
+    """Run the command; an exception that a user can do something about becomes one line and an exit code."""
+    try:
+        code = _dispatch(words)
+        terminal.finish()
+        return code
     except checks.InputError as error:
         return _complain(str(error))
-    except BrokenPipeError:  # `autapse cells | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except Ending as error:
+        return _complain(str(error), error.exit_code)
+    except BrokenPipeError:  # in what tyro prints: `autapse run adding --help | head -1`
+        terminal.silence(sys.stdout)
         return 0
     except OSError as error:
         return _complain(_file_trouble(error))
     except KeyboardInterrupt:
         return _complain("Stopped.", STOPPED)
     except Exception as error:
-        # Only to be named here, after torch was loaded by the verb.
-        code = {"Diverged": 1, "Unequal": 1, "Interrupted": STOPPED}.get(type(error).__name__)
-        if code is None:
+        if not memory.is_too_little(error):
             raise
-        return _complain(str(error), code)
-    finally:
-        warnings.formatwarning = usual
+        return _complain(memory.sentence(error, words))
 
 
 def _one_line(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
 ) -> str:
     """A warning as users of a command read it, without the line of our code that gave it."""
-    return f"autapse: {message}\n"
+    return f"autapse: {terminal.visible(message)}\n"
 
 
 def _dispatch(words: list[str]) -> int:
     if not words or words[0] in ("-h", "--help", "help"):
-        print(_help())
+        terminal.write(_help())
         return 0
     if words[0] in ("-V", "--version"):
-        print(f"autapse {__version__}")
+        terminal.write(f"autapse {__version__}")
         return 0
     verb, rest = words[0], words[1:]
     if verb not in VERBS:
         suggestion = checks.closest(verb, VERBS) or "`autapse --help` lists them."
         raise checks.InputError(f"There is no command {verb!r}. {suggestion}")
     module = importlib.import_module(f"autapse.cli.{verb}")
-    return int(module.main(rest) or 0)
+    try:
+        return int(module.main(rest) or 0)
+    except SystemExit as stop:  # tyro's way to end after --help
+        return int(stop.code or 0)
 
 
 def _help() -> str:
@@ -93,12 +110,15 @@ def _help() -> str:
 
 def _complain(text: str, code: int = 2) -> int:
     if os.environ.get("RANK", "0") != "0":
-        if code == STOPPED:  # all of them were
+        if code >= BY_SIGNAL:  # all of them were stopped
             return code
         # Under torchrun the first process speaks for all, and its end ends the others, as theirs would end it before it
         # has spoken. Who is still there after a while has a trouble of its own.
         time.sleep(PATIENCE)
-    print(f"autapse: {' '.join(text.split())}", file=sys.stderr)
+    line = " ".join(text.split())
+    if len(line) > LONGEST:  # its end has the remedy
+        line = f"{line[: LONGEST // 2]} … {line[-LONGEST // 2 :]}"
+    terminal.write(f"autapse: {terminal.visible(line)}", error=True)
     return code
 
 

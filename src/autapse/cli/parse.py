@@ -10,6 +10,7 @@ from typing import TypeVar
 import tyro
 
 from autapse import checks
+from autapse.terminal import visible
 
 T = TypeVar("T")
 
@@ -19,7 +20,7 @@ def parse(kind: type[T], command: str, words: list[str], description: str | None
     captured = io.StringIO()
     try:
         with contextlib.redirect_stderr(captured):
-            return tyro.cli(kind, prog=f"autapse {command}", args=words, description=description)
+            return tyro.cli(kind, prog=visible(f"autapse {command}"), args=words, description=description)
     except SystemExit as stop:
         if not stop.code:
             raise

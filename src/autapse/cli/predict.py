@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from autapse import checks, files
+from autapse import checks, files, terminal
 from autapse.cli.parse import parse
+from autapse.terminal import visible
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,7 +69,7 @@ def main(words: list[str]) -> None:
     else:
         _give_words(args.out, sentences, shown)
     if line := score(signature, named(found, signature.classes), asked.targets):
-        print(line, file=sys.stderr)
+        terminal.write(line, error=True)
 
 
 def _check_out(path: Path) -> None:
@@ -144,11 +144,11 @@ def _give(out: Path | None, names: tuple[str, ...], found: list[Any], shown: lis
 
     if out is not None:
         files.write_bytes(out, WRITERS[out.suffix](names, found if out.suffix == ".npy" else shown))
-        print(f"{len(found)} predictions: {out}")
+        terminal.write(f"{len(found)} predictions: {out}")
         return
     for name, value in zip(names or [""] * len(shown), shown, strict=True):
         text = json.dumps(value, ensure_ascii=False) if isinstance(value, list) else str(value)
-        print(f"{name}\t{text}" if names else text)
+        terminal.write(f"{visible(name)}\t{visible(text)}" if names else visible(text))
 
 
 def _give_words(out: Path | None, sentences: list[tuple[str, ...]], tags: list[Any]) -> None:
@@ -158,10 +158,10 @@ def _give_words(out: Path | None, sentences: list[tuple[str, ...]], tags: list[A
         for words, row in zip(sentences, tags, strict=True)
     )
     if out is None:
-        print(text, end="")
+        terminal.write(text, end="")
     else:
         files.write_bytes(out, text.encode())
-        print(f"{len(sentences)} sentences: {out}")
+        terminal.write(f"{len(sentences)} sentences: {out}")
 
 
 def _npy(_: tuple[str, ...], found: list[Any]) -> bytes:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 from tyro.conf import UseAppendAction
 
-from autapse import checks
+from autapse import checks, terminal
 from autapse.cli.parse import parse, positional, wants_help
 from autapse.cli.run import one_process_only
 
@@ -61,7 +61,7 @@ class Report:
 
 def main(words: list[str]) -> int:
     if wants_help(words):
-        print(USAGE)
+        terminal.write(USAGE)
         return 0
     name, rest = positional(words, "a recipe, list, show or report", "reproduce", "autapse reproduce list")
     if name == "list":
@@ -90,13 +90,12 @@ def _list(words: list[str]) -> int:
 
 
 def _show(words: list[str]) -> int:
-    from rich.console import Console
-
+    from autapse.console import Console
     from autapse.reproduce import find_recipe
 
     name, _ = positional(words, "a recipe", "reproduce show", "autapse reproduce show rin/table3/rin/task-01")
     recipe = find_recipe(name)
-    console = Console(highlight=False, soft_wrap=True, markup=False)
+    console = Console()
     for table, settings in recipe.settings.items():
         if settings:
             console.print(f"[{table}]", style="bold")
@@ -118,11 +117,11 @@ def _report(args: Report) -> int:
     count = sum(map(len, results.values()))
     if args.check:
         check_page(args.out, results, papers)
-        print(f"{args.out} is what {count} results give.")
+        terminal.write(f"{args.out} is what {count} results give.")
         return 0
     for note in write_page(args.out, results, papers):
-        print(note)
-    print(f"{count} results: {args.out}")
+        terminal.write(note)
+    terminal.write(f"{count} results: {args.out}")
     return 0
 
 
@@ -144,8 +143,7 @@ def _reproduce(name: str, args: Reproduce, words: list[str]) -> int:
     plan = Plan.of(recipe, budget, args.seed, overrides)
     path.parent.mkdir(parents=True, exist_ok=True)  # a place that cannot be written to must show before the training
 
-    from rich.console import Console
-
+    from autapse.console import Console
     from autapse.reproduce.run import reproduce
     from autapse.training.log import Screen
     from autapse.training.loop import Interrupted
@@ -187,7 +185,7 @@ def _announce(console: Any, plan: Any) -> None:
         lines.append(f"    why: {reason}")
     lines += [f"  inferred: {setting}: {reading}" for setting, reading in plan.recipe.inferred.items()]
     for line in lines:
-        console.print(line, highlight=False, soft_wrap=True, markup=False)
+        console.print(line)
 
 
 def _print_result(console: Any, result: Result, path: Path) -> None:
@@ -200,7 +198,7 @@ def _print_result(console: Any, result: Result, path: Path) -> None:
     took = f"{result.steps} steps, {result.epochs:.3g} epochs, {duration(result.seconds)}, {result.ended}"
     lines += [took, f"result: {path}"]
     for line in lines:
-        console.print(line, highlight=False, soft_wrap=True)
+        console.print(line)
 
 
 def seconds(text: str) -> float:

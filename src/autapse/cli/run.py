@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from typing import Annotated, Any, Generic, TypeVar
 import tyro
 from tyro.conf import OmitArgPrefixes
 
-from autapse import checks, files
+from autapse import checks, files, terminal
 from autapse.cli.parse import parse, positional, wants_help
 from autapse.data.catalogue import ARCHIVE, DATA_SETS, misspelt
 from autapse.tasks import TASKS, Archive, OwnSeries, Task, task_class
@@ -61,15 +60,14 @@ def main(words: list[str]) -> int:
         summary = train_shown(config, console, lambda: make_folder(args.out, default))
         if summary:
             print_summary(console, summary, config)
-            console.print(f"\nrun: {summary['folder']}", highlight=False)
+            console.print(f"\nrun: {summary['folder']}")
     return 0
 
 
 @contextmanager
 def speaking_for_all() -> Iterator[Any]:
     """A console that only the first process of a torchrun writes to; at the end the processes part."""
-    from rich.console import Console
-
+    from autapse.console import Console
     from autapse.training.distributed import join, leave
 
     try:
@@ -113,7 +111,9 @@ def _what_else(word: str, command: str) -> str:
 
 def one_process_only(command: str, instead: str) -> None:
     """Refuse to be started by torchrun."""
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    from autapse.training.distributed import processes
+
+    if processes() > 1:
         raise checks.InputError(f"`autapse {command}` is for one process. Under torchrun use {instead}.")
 
 
@@ -121,7 +121,7 @@ def task_help(command: str, about: str) -> int:
     """Help before a task is named."""
     width = max(map(len, TASKS))
     tasks = "\n".join(f"  {name:<{width}}  {task.summary}" for name, task in TASKS.items())
-    print(USAGE.format(command=command, about=about, tasks=tasks))
+    terminal.write(USAGE.format(command=command, about=about, tasks=tasks))
     return 0
 
 
@@ -150,9 +150,9 @@ def print_summary(console: Any, summary: dict[str, Any], config: RunConfig) -> N
     against += "" if floor is None else f"; best possible: {floor:.4g}"
     test = "not finite" if summary["test"] is None else f"{summary['test']:.4g}"
     line = f"{summary['cell']}  {summary['parameters']} parameters  test {summary['metric']} {test}  ({against})"
-    console.print(line, highlight=False, soft_wrap=True)
+    console.print(line)
     solved = summary["solved_step"]
     took = f"{summary['steps']} steps in {summary['seconds']:.1f} s, best at step {summary['best_step']}"
     took += f", solved (below {config.task.solved:g}) at step {solved}" if solved is not None else ""
     took += f", {summary['rescues']} gradients rescued" if summary["rescues"] else ""
-    console.print(took, highlight=False, soft_wrap=True)
+    console.print(took)

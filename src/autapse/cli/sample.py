@@ -8,7 +8,7 @@ from typing import Annotated
 
 import tyro
 
-from autapse import checks
+from autapse import checks, terminal
 from autapse.cli.parse import parse
 
 END = "<eos>"
@@ -35,7 +35,7 @@ def main(words: list[str]) -> None:
     args = parse(Sample, "sample", words)
     checks.integer("words", args.words, minimum=1)
     checks.number("temperature", args.temperature, above=0.0)
-    checks.integer("seed", args.seed, minimum=0)
+    checks.seed("seed", args.seed)
     import torch
 
     from autapse.models import LanguageModel
@@ -50,7 +50,7 @@ def main(words: list[str]) -> None:
     before = [END, *begun] if END in known else begun or [known[0]]
     numbers = torch.tensor([known.index(word) for word in before])
     drawn = model.sample(numbers, args.words, args.temperature, args.seed).tolist()
-    print(text_of([*begun, *(known[number] for number in drawn)]))
+    terminal.write(text_of([*begun, *(known[number] for number in drawn)]))
 
 
 def start_words(text: str, known: tuple[str, ...]) -> list[str]:

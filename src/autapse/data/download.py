@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from email.message import Message
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 from urllib.parse import urlsplit
 
 from autapse import checks, files
@@ -26,6 +26,7 @@ Progress = Callable[[int, int | None], None]  # bytes so far, bytes in all
 CHUNK = 1 << 18
 ATTEMPTS = 4  # in a row without a single new byte, for each mirror
 PAUSE = 0.5  # seconds before the second attempt; doubled each time
+MOST = 64 << 30  # bytes of a file whose size nobody states; the largest data set here has 5 GB
 PASSING = {408, 425, 429, 500, 502, 503, 504}  # answers that may be better a moment later
 NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -88,8 +89,8 @@ def fault(path: Path, size: int | None, sha256: str | None) -> str:
 
 def file_sha256(path: Path) -> str:
     """The sha256 of a file's bytes, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    with files.open_regular(path) as file:
+        return hashlib.file_digest(cast(Any, file), "sha256").hexdigest()
 
 
 def _part(target: Path) -> Path:
@@ -104,7 +105,9 @@ def _note_path(part: Path) -> Path:
 def _alone(target: Path) -> Iterator[None]:
     """One process downloads; the others wait and then find the file there."""
     path = target.with_name(f".{target.name}.lock")
-    with path.open("w") as lock:
+    # A link or a pipe in its place is not followed or waited for: a data folder may be shared.
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+    with os.fdopen(os.open(path, flags, 0o666), "rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
         # Only after success: whoever still waits on this lock then has nothing to write.
@@ -117,7 +120,7 @@ def _finish(target: Path, size: int | None, sha256: str | None) -> None:
     if wrong := fault(part, size, sha256):
         _drop(part)
         raise _MirrorError(wrong)
-    part.replace(target)
+    files.rename(part, target)
     _note_path(part).unlink(missing_ok=True)
 
 
@@ -154,7 +157,8 @@ def _transfer(url: str, part: Path, size: int | None, progress: Progress | None,
         if resumed and new != note:
             _drop(part)
             raise _CutError("the file changed on the server")
-        _save(answer, part, new, have if resumed else 0, progress, timeout)
+        most = size if size is not None else MOST if new.total is None else new.total
+        _save(answer, part, new, have if resumed else 0, most, progress, timeout)
     if new.total is not None and _length(part) < new.total:
         raise _CutError(f"the connection was cut at byte {_length(part)} of {new.total}")
     return None
@@ -185,6 +189,8 @@ def _open(url: str, have: int, note: _Note | None, timeout: float) -> Any:
         raise kind(f"the server answers {error.code} {error.reason}") from None
     except (OSError, http.client.HTTPException) as error:
         raise _CutError(_words(error)) from None
+    except ValueError as error:  # it leads to http://[
+        raise _MirrorError(f"it leads to an address that is none ({error})") from None
 
 
 def _describe(url: str, answer: Any, have: int) -> _Note:
@@ -196,22 +202,31 @@ def _describe(url: str, answer: Any, have: int) -> _Note:
             raise _MirrorError("the server sends another part of the file than the one asked for")
         return _Note(url, _total_of(headers), version)
     length = headers.get("Content-Length", "")
-    return _Note(url, int(length) if length.isdecimal() else None, version)
+    return _Note(url, _number(length), version)
 
 
 def _total_of(headers: Message) -> int | None:
-    found = re.fullmatch(r"bytes .*/(\d+)", headers.get("Content-Range", ""))
-    return int(found[1]) if found else None
+    return _number(headers.get("Content-Range", "").rpartition("/")[2])
 
 
-def _save(answer: Any, part: Path, note: _Note, start: int, progress: Progress | None, timeout: float) -> None:
-    """Append what arrives to the part, from byte `start` on."""
+def _number(text: str) -> int | None:
+    """A size from a header; None if it is missing or none that a file has."""
+    return int(text) if re.fullmatch(r"\d{1,18}", text) else None
+
+
+def _save(
+    answer: Any, part: Path, note: _Note, start: int, most: int, progress: Progress | None, timeout: float
+) -> None:
+    """Append what arrives to the part, from byte `start` on, up to `most` bytes in all."""
     try:
         # Unbuffered, so that the part's length is always what has really been kept.
-        with part.open("r+b" if start else "wb", buffering=0) as file:
+        with _open_part(part, start) as file:
             files.write_json(_note_path(part), asdict(note))
             file.seek(start)
             for chunk in _chunks(answer, timeout):
+                if file.tell() + len(chunk) > most:
+                    _drop(part)
+                    raise _MirrorError(f"the server sends more than the {most} bytes that the file may have")
                 _write(file, chunk)
                 if progress is not None:
                     progress(file.tell(), note.total)
@@ -221,6 +236,15 @@ def _save(answer: Any, part: Path, note: _Note, start: int, progress: Progress |
             raise
         remedy = "Free some space and fetch again: what has arrived is kept, and the download goes on from there."
         raise checks.InputError(f"There is no space left for {part} ({error.strerror}). {remedy}") from None
+
+
+def _open_part(part: Path, start: int) -> IO[bytes]:
+    """The part to append to, or a new one; never what a link leads to."""
+    if start:
+        buffered: Any = files.open_regular(part, "r+b", follow=False)
+        return cast(IO[bytes], buffered.detach())
+    part.unlink(missing_ok=True)
+    return part.open("xb", buffering=0)
 
 
 def _chunks(answer: Any, timeout: float) -> Iterator[bytes]:

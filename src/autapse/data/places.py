@@ -17,7 +17,7 @@ def data_root() -> Path:
     chosen = os.environ.get("AUTAPSE_DATA")
     if not chosen:
         return _user_cache() / "data"
-    root = Path(chosen).expanduser()
+    root = _at_home(chosen, "AUTAPSE_DATA")
     if not root.is_dir():
         remedy = "Make that folder, or unset AUTAPSE_DATA to use the default."
         checks.fail("AUTAPSE_DATA", "be a folder that exists", chosen, remedy)
@@ -30,13 +30,21 @@ def parsed_root() -> Path:
     Never below AUTAPSE_DATA, which may be read-only.
     """
     chosen = os.environ.get("AUTAPSE_CACHE")
-    return Path(chosen).expanduser() if chosen else _user_cache() / "parsed"
+    return _at_home(chosen, "AUTAPSE_CACHE") if chosen else _user_cache() / "parsed"
 
 
 def _user_cache() -> Path:
     base = os.environ.get("XDG_CACHE_HOME", "")
     # The XDG specification has relative paths ignored.
-    return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "autapse"
+    return (Path(base) if Path(base).is_absolute() else _at_home("~/.cache", "HOME")) / "autapse"
+
+
+def _at_home(path: str, variable: str) -> Path:
+    """A path with ~ or ~user replaced."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:  # nobody of that name, or a container's user without a home
+        checks.fail(variable, "lead to a home folder that is known", os.environ.get(variable), "Set it to a full path.")
 
 
 def folder_of(name: str) -> Path:
@@ -91,11 +99,12 @@ def how_to_get(wanted: DataSet, folder: Path) -> str:
 @contextmanager
 def _progress(wanted: DataSet, file: UpstreamFile) -> Iterator[Progress]:
     """A bar on stderr, if that is a terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+
+    from autapse.console import Console, Label
 
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    columns = (Label("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task(f"{wanted.name}/{file.path}", total=file.size)
         yield lambda done, total: bar.update(task, completed=done, total=file.size or total)

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import lzma
+import io
+import os
 import tarfile
 import zipfile
-import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import NoReturn
+from typing import IO, NoReturn
 
-from autapse import checks
+from autapse import checks, files
+from autapse.data.packed import BROKEN, DECOMPRESSORS, check_growth, kind_of, unpack
 
-DECOMPRESSORS = {".gz": gzip.decompress, ".bz2": bz2.decompress, ".xz": lzma.decompress}
-BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile)
+# What zipfile and tarfile raise besides for headers that somebody wrote by hand, or for an encrypted file.
+ODD = (ValueError, RuntimeError, RecursionError, OverflowError, LookupError)
+DIGITS = 18  # of the numbers in a text; Python refuses to read thousands of them
 
 
 def damaged(path: object, where: str, reason: str) -> NoReturn:
@@ -26,24 +26,31 @@ def damaged(path: object, where: str, reason: str) -> NoReturn:
     raise checks.InputError(f"{path} is damaged at {where}: {reason}. Mend it there, or get the file again.")
 
 
-def read_bytes(path: Path) -> bytes:
-    """The bytes of a file, decompressed if its name ends in .gz, .bz2 or .xz."""
+def read_bytes(path: Path | zipfile.Path) -> bytes:
+    """The bytes of a regular file, or of one in a zip archive, decompressed if its name ends in .gz, .bz2 or .xz."""
+    if isinstance(path, zipfile.Path):
+        with open_member(path.root, path.at, path.root.filename) as file:
+            return decompress(file.read(), path)
     try:
-        content = path.read_bytes()
+        return decompress(files.read_bytes(path), path)
     except FileNotFoundError:
         raise checks.InputError(f"{path} is missing.") from None
-    return decompress(content, path)
 
 
 def decompress(content: bytes, name: object) -> bytes:
     """What a compressed file holds; other files as they are."""
-    opened = DECOMPRESSORS.get(PurePosixPath(str(name)).suffix)
-    if opened is None:
+    kind = PurePosixPath(str(name)).suffix
+    if kind not in DECOMPRESSORS:
         return content
     try:
-        return opened(content)
-    except (*BROKEN, ValueError) as error:  # bz2's for a file that was cut
+        return unpack(io.BytesIO(content), kind, len(content), name).read()
+    except BROKEN as error:
         damaged(name, f"byte {len(content)}", f"it cannot be decompressed ({error})")
+
+
+def whole_number(text: str) -> int | None:
+    """The number that a text of decimal digits stands for; None for any other text, and for a very long one."""
+    return int(text) if text.isdecimal() and len(text) <= DIGITS else None
 
 
 def text_lines(content: bytes, name: object) -> list[str]:
@@ -101,7 +108,7 @@ class Folder(Tree):
         return self._names
 
     def raw(self, name: str) -> bytes:
-        return (self.root / name).read_bytes()
+        return files.read_bytes(self.root / name)
 
 
 class Zip(Tree):
@@ -115,10 +122,8 @@ class Zip(Tree):
         return self._names
 
     def raw(self, name: str) -> bytes:
-        try:
-            return self._archive.read(name)
-        except BROKEN as error:
-            damaged(self.root, name, str(error))
+        with open_member(self._archive, name, self.root) as file:
+            return file.read()
 
 
 class Tar(Tree):
@@ -126,16 +131,7 @@ class Tar(Tree):
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._files: dict[str, bytes] = {}
-        try:
-            with tarfile.open(root) as archive:
-                for member in archive:
-                    file = archive.extractfile(member) if member.isfile() else None
-                    if file is not None:
-                        self._files[member.name.removeprefix("./")] = file.read()
-        except BROKEN as error:
-            last = next(reversed(self._files), "its beginning")
-            damaged(root, f"what follows {last}", str(error))
+        self._files = dict(tar_contents(root, held=True))
 
     def names(self) -> list[str]:
         return sorted(self._files)
@@ -144,24 +140,80 @@ class Tar(Tree):
         return self._files[name]
 
 
+def tar_files(path: Path, held: bool = False) -> Iterator[tuple[str, IO[bytes]]]:
+    """Name and content of each file in a tar archive, in one pass; read a content before you ask for the next."""
+    last = "its beginning"
+    try:
+        with files.open_regular(path) as packed:
+            size = os.fstat(packed.fileno()).st_size
+            with tarfile.open(fileobj=unpack(packed, kind_of(packed), size, path, held), mode="r|") as archive:
+                for member in archive:
+                    last = f"what follows {member.name.removeprefix('./')}"
+                    # A sparse file declares zeros that the archive does not hold, as many as it likes.
+                    file = archive.extractfile(member) if member.isfile() and not member.issparse() else None
+                    if file is not None:
+                        yield member.name.removeprefix("./"), file
+    except checks.InputError:
+        raise
+    except (*BROKEN, *ODD) as error:
+        damaged(path, last, f"it is no whole zip or tar archive ({error})")
+
+
+def tar_contents(path: Path, wanted: Container[str] | None = None, held: bool = False) -> Iterator[tuple[str, bytes]]:
+    """Name and bytes of the wanted files in a tar archive, by default of all."""
+    for name, file in tar_files(path, held):
+        if wanted is None or name in wanted:
+            try:
+                content = file.read()
+            except BROKEN as error:
+                damaged(path, name, f"it is no whole tar archive ({error})")
+            yield name, content
+
+
+@contextmanager
+def zip_archive(file: IO[bytes], path: object) -> Iterator[zipfile.ZipFile]:
+    """An open zip archive."""
+    try:
+        archive = zipfile.ZipFile(file)
+    except (*BROKEN, *ODD) as error:
+        damaged(path, "its list of files", str(error))
+    with archive:
+        yield archive
+
+
+@contextmanager
+def open_member(archive: zipfile.ZipFile, name: str, path: object, held: bool = True) -> Iterator[IO[bytes]]:
+    """A file of a zip archive, which never gives more bytes than it declares."""
+    member = archive.getinfo(name)
+    # What the archive says of its own sizes may be wrong; its list of files begins behind the last of them.
+    check_growth(f"{path}/{name}", member.file_size, min(member.compress_size, archive.start_dir), held)
+    try:
+        with archive.open(member) as file:
+            yield file
+    except checks.InputError:
+        raise
+    except (*BROKEN, *ODD) as error:
+        damaged(path, name, str(error))
+
+
 @contextmanager
 def open_tree(path: Path) -> Iterator[Tree]:
     """A folder, a .zip or a .tar (.tar.gz, .tgz, .tar.xz, .tar.bz2) as a tree."""
     if path.is_dir():
         yield Folder(path)
-    elif not path.exists():
+        return
+    if not path.exists():
         raise checks.InputError(f"{path} is missing.")
-    elif zipfile.is_zipfile(path):
-        with _opened(path) as archive:
-            yield Zip(path, archive)
-    elif ".tar" in path.suffixes or path.suffix == ".tgz":
-        yield Tar(path)
-    else:
-        damaged(path, "byte 0", "it is neither a folder nor a whole zip or tar archive")
+    with files.open_regular(path) as file:
+        if zipfile.is_zipfile(file):
+            with zip_archive(file, path) as archive:
+                yield Zip(path, archive)
+        elif is_tar(path):
+            yield Tar(path)
+        else:
+            damaged(path, "byte 0", "it is neither a folder nor a whole zip or tar archive")
 
 
-def _opened(path: Path) -> zipfile.ZipFile:
-    try:
-        return zipfile.ZipFile(path)
-    except BROKEN as error:
-        damaged(path, "its list of files", str(error))
+def is_tar(path: Path) -> bool:
+    """Whether a file is a tar archive by its name."""
+    return path.is_file() and (".tar" in path.suffixes or path.suffix == ".tgz")

@@ -17,6 +17,7 @@ from autapse.models.inputs import Inputs
 
 Network = str | NetworkClass | Recurrent
 UNITS = 64  # of a layer whose size is not given
+MOST_LAYERS = 1000  # a number from a stranger's file must not build a network for hours
 
 
 class SequenceModel(nn.Module):
@@ -62,6 +63,8 @@ class SequenceModel(nn.Module):
             given = {"hidden_size": hidden_size if hidden_size != UNITS else None, **stack}
             self._take_layer(cell, {name: value for name, value in given.items() if value})
         else:
+            if num_layers is not None:
+                checks.integer("num_layers", num_layers, minimum=1, maximum=MOST_LAYERS)
             sizes = hidden_size if isinstance(hidden_size, int) else list(hidden_size)
             self._make_layers(lambda size: make_layer(cell, size, sizes, batch_first=True, **stack, **where))
         self.output_dropout = nn.Dropout(output_dropout)

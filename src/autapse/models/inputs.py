@@ -12,6 +12,15 @@ from autapse import checks
 SPREAD = 0.1  # of new vectors: at torch's 1, those of rare words stay noise that drowns what else is known of them
 
 
+def check_input(x: object, columns: int, dimensions: tuple[int, ...] = (2, 3)) -> None:
+    """A model reads a tensor with `columns` numbers at each step: (B, T, columns), or (T, columns) for one sequence."""
+    rule = f"be a tensor of shape (B, T, {columns})"
+    if not isinstance(x, Tensor):
+        checks.fail("input", rule, type(x).__name__, "torch.as_tensor makes one of lists.", checks.KindError)
+    if x.dim() not in dimensions or x.shape[-1] != columns:
+        checks.fail("input", rule, tuple(x.shape), kind=checks.ShapeError)
+
+
 class Inputs(nn.Module):
     """Columns of words become vectors of their own tables; numbers are standardised where mean and scale are known.
 
@@ -57,9 +66,11 @@ class Inputs(nn.Module):
             self.register_buffer("scale", torch.tensor(scale or [1.0] * numbers, device=device, dtype=dtype))
         self.dropout = nn.Dropout(dropout)
         self.noise = checks.number("noise", noise, low=0.0)
+        self.input_size = input_size
         self.output_size = sum(sizes[:words]) + numbers
 
     def forward(self, x: Tensor) -> Tensor:  # [B, T, columns] -> [B, T, output_size]
+        check_input(x, self.input_size)
         words = len(self.tables)
         if not words and not self.standardised and x.is_floating_point():
             return self.dropout(self._noisy(x))

@@ -47,8 +47,12 @@ class LanguageModel(SequenceModel):
         """`count` words that go on from the words of `start`, drawn with the model's probabilities^(1/temperature)."""
         checks.integer("count", count, minimum=0)
         checks.number("temperature", temperature, above=0)
+        checks.seed("seed", seed)
+        rule = "be a tensor of the numbers of one word or more, [T]"
+        if not isinstance(start, Tensor):
+            checks.fail("start", rule, type(start).__name__, kind=checks.KindError)
         if start.dim() != 1 or not len(start):
-            checks.fail("start", "be the numbers of one word or more, [T]", tuple(start.shape), kind=checks.ShapeError)
+            checks.fail("start", rule, tuple(start.shape), kind=checks.ShapeError)
         was_training, random = self.training, torch.Generator().manual_seed(seed)
         words: list[int] = []
         try:

@@ -11,6 +11,7 @@ from torch import Tensor
 from autapse import checks
 from autapse.layers.recurrent import Recurrent
 from autapse.models.base import SequenceModel
+from autapse.models.inputs import check_input
 
 STORY = 0  # the part of a story's words; a question's is 1
 
@@ -41,6 +42,7 @@ class QuestionAnswering(SequenceModel):
         """None: a sequence's number stands for three solutions here."""
 
     def forward(self, x: Tensor, lengths: Any = None, keys: Any = None) -> Tensor:  # [B, T, 2] -> [B, answers]
+        check_input(x, columns=2, dimensions=(3,))
         steps = torch.arange(x.shape[1], device=x.device)
         ends = torch.full((len(x),), x.shape[1]) if lengths is None else torch.as_tensor(lengths)
         inside = steps < ends.to(x.device)[:, None]

@@ -27,13 +27,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from autapse import checks
+from autapse import checks, files
 
 if TYPE_CHECKING:
     from autapse.training.config import RunConfig
 
 COMMON = "common.toml"
 NO_RECIPES = (COMMON, "paper.toml", "table.toml")  # what the page shows, and in which shape: claims.py, layout.py
+MOST = 64 << 10  # bytes of a file; tomllib takes memory in the square of a dotted name's length
 RUN = ("task", "model", "training")  # the tables of a RunConfig, which knows their settings
 KEYS = {
     "about": ("title", "table", "column", "row", "mean", "unit", "note"),
@@ -187,12 +188,13 @@ def read_recipe(root: Path, name: str) -> Recipe:
 def read_toml(path: Path) -> dict[str, Any]:
     """What a TOML file holds; a file that cannot be read is an error of one line."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise checks.InputError(f"{path} is no TOML: {error}.") from None
+        text = files.read_bytes(path, limit=MOST)
     except OSError as error:
         raise checks.InputError(f"{path} cannot be read: {error.strerror}.") from None
-    return content
+    try:
+        return tomllib.loads(text.decode())
+    except (ValueError, RecursionError) as error:  # also lists nested thousands deep, and numbers as long
+        raise checks.InputError(f"{path} is no TOML: {error}.") from None
 
 
 def read_tables(path: Path) -> Settings:
@@ -236,7 +238,7 @@ def _value(value: Any) -> Any:
         return value
     try:
         return tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return value
 
 

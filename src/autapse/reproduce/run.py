@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from autapse.reproduce.curve import curve_of
 from autapse.reproduce.recipe import Difference, Recipe
 from autapse.reproduce.result import Result
 from autapse.tasks import Stored
+from autapse.training import checkpoint
 from autapse.training.config import RunConfig
 from autapse.training.log import read_metrics
 from autapse.training.loop import Trainer
@@ -87,21 +87,21 @@ def reproduce(plan: Plan, folder: Path, command: str, show: Callable[[RunConfig]
 
 
 def _train(config: RunConfig, folder: Path, show: Callable[[RunConfig], Any]) -> dict[str, Any]:
-    """A run's summary; a run that is there already is gone on with, if it is this one."""
+    """A run's summary; a run that is there already is resumed, if it has these settings.
+
+    A finished run is scored again: its checkpoint has a checksum, its summary.json has none.
+    """
     if (folder / "config.json").exists():
-        there = RunConfig.from_json(files.read_json(folder / "config.json"), folder / "config.json")
+        there = RunConfig.from_json(files.read_json(folder / "config.json", follow=False), folder / "config.json")
         if there != config:
             remedy = "Remove that folder, or choose another with --runs."
             raise checks.InputError(f"{folder} has a run of other settings. {remedy}")
-        if (folder / "summary.json").exists():
-            summary: dict[str, Any] = files.read_json(folder / "summary.json")
-            return summary
     with show(config) as screen:
         if (folder / "state.json").exists():
             trainer = Trainer.resume(folder, screen)
         else:
             if folder.exists():
-                shutil.rmtree(folder)  # it was stopped before its first checkpoint
+                checkpoint.discard(folder)
             trainer = Trainer(config, screen)
             trainer.start(files.new_folder(folder))
         try:

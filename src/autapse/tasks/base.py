@@ -146,7 +146,7 @@ class Generated(Task):
 def generator(split: Split, seed: int) -> np.random.Generator:
     """Random numbers of one split, independent of the other splits' and of other seeds'."""
     checks.one_of("split", split, SPLITS)
-    return np.random.default_rng([checks.integer("seed", seed, minimum=0), SPLITS.index(split)])
+    return np.random.default_rng([checks.seed("seed", seed), SPLITS.index(split)])
 
 
 def dense(values: np.ndarray | Ragged) -> np.ndarray:

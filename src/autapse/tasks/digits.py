@@ -66,7 +66,7 @@ def _load() -> tuple[np.ndarray, np.ndarray]:
 
 def _stratified_order(classes: np.ndarray, seed: int) -> np.ndarray:
     """A random order that spreads each class evenly, so that every stretch of it has the classes in proportion."""
-    rng = np.random.default_rng(checks.integer("seed", seed, minimum=0))
+    rng = np.random.default_rng(checks.seed("seed", seed))
     place = np.empty(len(classes))
     for c in np.unique(classes):
         members = rng.permutation(np.flatnonzero(classes == c))

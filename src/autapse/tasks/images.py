@@ -133,7 +133,7 @@ class NoisyCIFAR10(Stored):
         super().__post_init__()
         checks.integer("length", self.length, minimum=32)
         checks.one_of("noise", self.noise, get_args(Noise))
-        checks.integer("noise_seed", self.noise_seed, minimum=0)
+        checks.seed("noise_seed", self.noise_seed)
         if self.noise == "fresh" and self.noise_seed != type(self).noise_seed:
             checks.fail("noise_seed", 'go with noise="fixed"', self.noise_seed)
 

@@ -21,7 +21,7 @@ class Permuted:
     def __post_init__(self) -> None:
         super().__post_init__()  # type: ignore[misc]  # the task's, which comes after this one
         checks.boolean("permuted", self.permuted)
-        checks.integer("permutation_seed", self.permutation_seed, minimum=0)
+        checks.seed("permutation_seed", self.permutation_seed)
         if not self.permuted and self.permutation_seed != Permuted.permutation_seed:
             checks.fail("permutation_seed", "go with permuted=True", self.permutation_seed)
 

@@ -51,7 +51,7 @@ class PTB(Stored):
 
     def split(self, split: Split, seed: int) -> Data:
         checks.one_of("split", split, SPLITS)
-        text = dense(self._examples(split, checks.integer("seed", seed, minimum=0)).inputs)
+        text = dense(self._examples(split, checks.seed("seed", seed)).inputs)
         steps = len(text) - 1 if len(text) else 0
         shape = (1, steps) if steps else (0, 0)
         return Data(text[:steps].reshape(*shape, 1), text[1:].reshape(shape), span=self.span, carry=self.carry)

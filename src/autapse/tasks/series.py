@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
-import zlib
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -17,7 +17,7 @@ from autapse.data.catalogue import ARCHIVE
 from autapse.data.formats.table import read_series
 from autapse.data.formats.timeseries import Series, number_or_none, share_labels
 from autapse.data.places import source
-from autapse.data.tree import damaged
+from autapse.data.tree import open_tree
 from autapse.tasks.base import Data, Kind, Metric, Signature, dense, majority_error
 from autapse.tasks.stored import Examples, Parts, Stored, held_out, standardisation
 
@@ -106,9 +106,9 @@ class OwnSeries(SeriesTask):
         super().__post_init__()
         checks.number("test_share", self.test_share, above=0.0, high=0.9)
         checks.one_of("targets", self.targets, get_args(Targets))
-        object.__setattr__(self, "path", str(Path(self.path).resolve()))  # a run is looked at from other folders too
+        object.__setattr__(self, "path", os.path.realpath(self.path))  # a run is looked at from other folders too
         if self.test is not None:
-            object.__setattr__(self, "test", str(Path(self.test).resolve()))
+            object.__setattr__(self, "test", os.path.realpath(self.test))
 
     def both(self) -> tuple[Series, Series]:
         train, test = Path(self.path), self._test_path()
@@ -146,23 +146,17 @@ def _targets(series: Series) -> np.ndarray:
 @lru_cache(maxsize=4)
 def _upstream(place: Path, name: str) -> tuple[Series, Series]:
     """The two files of a set, in a folder or in a zip."""
-    try:
-        return _pair(*(_find(place, f"{name}_{part}") for part in ("TRAIN", "TEST")))
-    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-        damaged(place, name, str(error))
+    return _pair(*(_find(place, f"{name}_{part}") for part in ("TRAIN", "TEST")))
 
 
 def _find(place: Path, stem: str) -> Any:
     """The file of a part, wherever in the folder or the zip it lies."""
-    if place.is_dir():
-        known: dict[str, Any] = {path.name: path for path in place.iterdir()}
-    else:
-        with zipfile.ZipFile(place) as archive:
-            known = {PurePosixPath(n).name: zipfile.Path(place, n) for n in archive.namelist()}
+    with open_tree(place) as tree:
+        known = {PurePosixPath(name).name: name for name in tree.names()}
     found = [known[f"{stem}{suffix}"] for suffix in SUFFIXES if f"{stem}{suffix}" in known]
     if not found:
         raise checks.InputError(f"{place / stem}{SUFFIXES[0]} is missing.")
-    return found[0]
+    return place / found[0] if place.is_dir() else zipfile.Path(place, found[0])
 
 
 def _pair(train: Path, test: Path) -> tuple[Series, Series]:

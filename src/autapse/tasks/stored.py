@@ -66,7 +66,7 @@ class Stored(Task):
 
     def split(self, split: Split, seed: int) -> Data:
         checks.one_of("split", split, SPLITS)
-        chosen = self._examples(split, checks.integer("seed", seed, minimum=0))
+        chosen = self._examples(split, checks.seed("seed", seed))
         return Data(chosen.inputs, chosen.targets, transform=self.transform(split, seed))
 
     def _examples(self, split: Split, seed: int) -> Examples:

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from autapse.errors import Ending
 
-class Diverged(RuntimeError):  # noqa: N818 (an outcome of training, not a programming error)
+
+class Diverged(Ending, RuntimeError):  # noqa: N818 (an outcome of training, not a programming error)
     """Training could not recover from gradients that are not finite."""
 
     def __init__(self, step: int, rescues: int, batch: Sequence[int], checkpoint: object) -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from autapse import checks
-from autapse.data.tree import Tree, damaged, open_tree, text_lines
+from autapse.data.tree import Tree, damaged, open_tree, text_lines, whole_number
 
 TASKS = 20
 SPLITS = ("train", "test")
-LINE = re.compile(r"([1-9]\d*) (.+)")
+LINE = re.compile(r"([1-9]\d{0,17}) (.+)")
 TOKEN = re.compile(r"[^\s.?]+")
 
 
@@ -35,9 +35,9 @@ class _Story:
     def ask(self, text: str, answer: str, supports: str) -> Question:
         if not answer.strip():
             raise ValueError("the question has no answer")
-        if not all(number.isdecimal() for number in supports.split()):
+        numbers = tuple(number for word in supports.split() if (number := whole_number(word)) is not None)
+        if len(numbers) < len(supports.split()):
             raise ValueError(f"{supports!r} are not line numbers")
-        numbers = tuple(int(number) for number in supports.split())
         for number in numbers:
             if number not in self.statements:
                 raise ValueError(f"the answer rests on line {number}, which is no statement before the question")

@@ -13,9 +13,10 @@ OPEN = ("ADJ", "ADV", "INTJ", "NOUN", "PROPN", "VERB")
 CLOSED = ("ADP", "AUX", "CCONJ", "DET", "NUM", "PART", "PRON", "SCONJ")
 UPOS = {*OPEN, *CLOSED, "PUNCT", "SYM", "X", "_"}
 COLUMNS = 10
-WORD = re.compile(r"[1-9]\d*")
+NUMBER = r"[1-9]\d{0,17}"  # Python refuses to read thousands of digits
+WORD = re.compile(NUMBER)
 # "don't" as 2-3 is words 2 and 3 once more, and 8.1 is a word that the text does not have.
-SKIPPED = re.compile(r"[1-9]\d*-[1-9]\d*|\d+\.[1-9]\d*")
+SKIPPED = re.compile(rf"{NUMBER}-{NUMBER}|(?:0|{NUMBER})\.{NUMBER}")
 
 
 class Sentence(NamedTuple):

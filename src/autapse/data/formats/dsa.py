@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import re
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 
+from autapse.data.formats.npy import read_npz
 from autapse.data.formats.recordings import Recordings, folder_of, numbers
-from autapse.data.tree import BROKEN, Tree, damaged, open_tree, read_bytes
+from autapse.data.tree import Tree, damaged, open_tree, read_bytes
 
 STEPS, CHANNELS = 125, 45
 ACTIVITIES, SUBJECTS = 19, 8
@@ -18,7 +18,7 @@ SEGMENT = re.compile(r"a(\d\d)/p(\d)/s(\d\d)\.txt(\.\w+)?")
 # The papers state 4560 training and 4560 test segments and no rule. Half of the subjects is our reading: segments of
 # one subject's five minutes resemble each other too much to stand on both sides.
 FIRST_TEST_SUBJECT = 5
-NOT_NPZ = (ValueError, TypeError, RuntimeError)  # numpy's and zipfile's further words for a file that is something else
+ARRAYS = ("hi", "lo", "step", "activity", "subject")
 
 
 def read_dsa(path: Path) -> Recordings:
@@ -59,7 +59,7 @@ def _quantised(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
     hi, lo: uint8 [channels, N, steps]; step: float32 [channels]; activity, subject: uint8 [N], from 1.
     """
-    arrays = _arrays(path)
+    arrays = read_npz(read_bytes(path), path, ARRAYS)
     high, low, step = arrays["hi"], arrays["lo"], arrays["step"]
     activities, subjects = (arrays[key].astype(np.int64) for key in ("activity", "subject"))
     shape = (len(step), len(activities), STEPS)
@@ -82,14 +82,3 @@ def _check_range(path: Path, where: str, values: np.ndarray, highest: int) -> No
     if wrong.any():
         n = int(wrong.argmax())
         damaged(path, where.format(value=values[n], place=n), f"{values[n]} is not one of 1 to {highest}")
-
-
-def _arrays(path: Path) -> dict[str, np.ndarray]:
-    content = read_bytes(path)
-    try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            return {key: archive[key] for key in ("hi", "lo", "step", "activity", "subject")}
-    except KeyError as error:
-        damaged(path, "its list of arrays", str(error.args[0]))
-    except (*BROKEN, *NOT_NPZ) as error:
-        damaged(path, f"byte {len(content)}", f"it is not a whole .npz ({error})")

@@ -10,6 +10,7 @@ import numpy as np
 from autapse.data.tree import damaged, read_bytes
 
 TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
+DIMENSIONS = 32  # numpy's limit, before its version 2
 
 
 def read_idx(path: Path) -> np.ndarray:
@@ -37,6 +38,6 @@ def _magic(path: Path, content: bytes) -> tuple[np.dtype, int]:
         damaged(path, "byte 0", f"an idx file starts with two zero bytes, this one with {content[:2].hex(' ')}")
     if content[2] not in TYPES:
         damaged(path, "byte 2", f"idx has no value type 0x{content[2]:02x}")
-    if content[3] == 0:
-        damaged(path, "byte 3", "its array has no dimensions")
+    if not 1 <= content[3] <= DIMENSIONS:
+        damaged(path, "byte 3", f"its array has {content[3]} dimensions, not 1 to {DIMENSIONS}")
     return np.dtype(TYPES[content[2]]), content[3]

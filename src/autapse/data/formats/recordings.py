@@ -11,7 +11,8 @@ from typing import NoReturn
 import numpy as np
 
 from autapse import checks
-from autapse.data.tree import DECOMPRESSORS, Tree, damaged
+from autapse.data.packed import DECOMPRESSORS
+from autapse.data.tree import Tree, damaged
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,21 +6,22 @@ import csv
 import gzip
 import json
 import re
-import tarfile
 import zipfile
 from collections.abc import Iterable, Iterator
 from itertools import islice, product
 from pathlib import Path, PurePosixPath
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
-from autapse import checks
-from autapse.data.tree import BROKEN, damaged, open_tree
+from autapse import checks, files
+from autapse.data.packed import BROKEN
+from autapse.data.tree import damaged, open_member, open_tree, tar_files, zip_archive
 
 STARS = 5
 BREAK = re.compile(r"<br\s*/?>|\\n|\\r")  # HTML's in IMDB; Yelp's CSV spells line breaks with a backslash
 TOKEN = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
 YELP = re.compile(r"(?:.*/)?(?:(train|test)\.csv|yelp_academic_dataset_review\.json)(?:\.gz)?")
 IMDB = re.compile(r"(?:.*/)?(train|test)/(neg|pos)/\d+_\d+\.txt")
+LONGEST = 16 << 20  # bytes of a line; Yelp's longest has some ten thousand
 TEXT, LABEL = "text", ("stars", "label")
 
 
@@ -77,41 +78,37 @@ def _yelp_files(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
     """Name and open content of each file of reviews; nothing is unpacked to disk or held in memory."""
     if path.is_dir():
         for name in sorted(str(p) for p in path.rglob("*") if p.is_file() and YELP.fullmatch(p.name)):
-            with Path(name).open("rb") as file:
+            with files.open_regular(Path(name)) as file:
                 yield name, file
     elif not path.exists():
         raise checks.InputError(f"{path} is missing.")
     elif PurePosixPath(path.name.removesuffix(".gz")).suffix in (".json", ".csv"):
-        with path.open("rb") as file:
+        with files.open_regular(path) as file:
             yield str(path), file
     else:
         yield from _archived(path)
 
 
 def _archived(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
-    if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as packed:
-            for name in filter(YELP.fullmatch, packed.namelist()):
-                with packed.open(name) as file:
-                    yield f"{path}/{name}", file
-        return
-    last = "its beginning"
-    try:
-        with tarfile.open(path, "r|*") as archive:
-            for member in archive:
-                last = member.name.removeprefix("./")
-                opened = archive.extractfile(member) if YELP.fullmatch(last) else None
-                if opened is not None:
-                    yield f"{path}/{last}", opened
-    except BROKEN as error:
-        damaged(path, last, f"it is no whole zip or tar archive ({error})")
+    with files.open_regular(path) as file:
+        if not zipfile.is_zipfile(file):
+            yield from ((f"{path}/{name}", part) for name, part in tar_files(path) if YELP.fullmatch(name))
+            return
+        with zip_archive(file, path) as archive:
+            for name in filter(YELP.fullmatch, archive.namelist()):
+                with open_member(archive, name, path, held=False) as part:
+                    yield f"{path}/{name}", part
 
 
 def _lines(stream: IO[bytes], name: str) -> Iterator[str]:
+    """The lines of a stream, compressed or not; one at a time is in memory."""
     number = 0
-    content = gzip.GzipFile(fileobj=stream) if name.endswith(".gz") else stream
+    content: Any = gzip.GzipFile(fileobj=stream) if name.endswith(".gz") else stream
     try:
-        for number, line in enumerate(content, 1):
+        while line := content.readline(LONGEST + 1):
+            number += 1
+            if len(line) > LONGEST:
+                damaged(name, f"line {number}", f"it has more than {LONGEST} bytes")
             yield _decoded(line, name, number)
     except BROKEN as error:
         damaged(name, f"line {number + 1}", f"it cannot be decompressed ({error})")
@@ -129,8 +126,11 @@ def _json(lines: Iterable[str], name: str) -> Iterator[tuple[str, int]]:
     for number, line in enumerate(lines, 1):
         try:
             review = json.loads(line)
-        except json.JSONDecodeError as error:
-            damaged(name, f"line {number}", f"it is no JSON ({error.msg} at character {error.pos})")
+        except (ValueError, RecursionError) as error:  # also numbers of thousands of digits, and lists nested as deep
+            reason = str(error)
+            if isinstance(error, json.JSONDecodeError):
+                reason = f"{error.msg} at character {error.pos}"
+            damaged(name, f"line {number}", f"it is no JSON ({reason})")
         if not isinstance(review, dict) or not isinstance(review.get(TEXT), str) or "stars" not in review:
             damaged(name, f"line {number}", 'it has not both "stars" and "text"')
         yield review[TEXT], _label(review["stars"], 1, name, number)
@@ -183,7 +183,7 @@ def _label(value: object, first: int, name: str, line: int) -> int:
     """0 to 4 from a rating that is `first` at its worst."""
     try:
         rating = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         rating = -1.0
     if rating not in range(first, first + STARS):
         damaged(name, f"line {line}", f"{value!r} is not a rating from {first} to {first + STARS - 1}")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import tarfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ import numpy as np
 from autapse import checks
 from autapse.data.filterbank import frame_count, log_mel
 from autapse.data.formats.wav import read_wav
-from autapse.data.tree import BROKEN, damaged, open_tree, text_lines
+from autapse.data.tree import damaged, is_tar, open_tree, tar_contents, tar_files, text_lines
 
 COMMANDS = ("yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go")
 DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
@@ -205,34 +204,16 @@ def _samples(content: bytes, name: str) -> np.ndarray:
 
 def _names(path: Path) -> list[str]:
     """The names of all files, sorted."""
-    if _is_tar(path):
-        return sorted(name for name, _ in _members(path, None))
+    if is_tar(path):
+        return sorted(name for name, _ in tar_files(path))
     with open_tree(path) as tree:
         return tree.names()
 
 
 def _contents(path: Path, wanted: Iterable[str]) -> Iterator[tuple[str, bytes]]:
     """Name and content of the wanted files, one at a time: all 65,000 of them would need 2 GB."""
-    if _is_tar(path):
-        yield from _members(path, set(wanted))
+    if is_tar(path):
+        yield from tar_contents(path, set(wanted))
         return
     with open_tree(path) as tree:
         yield from ((name, tree.raw(name)) for name in sorted(wanted))
-
-
-def _is_tar(path: Path) -> bool:
-    return path.is_file() and (".tar" in path.suffixes or path.suffix == ".tgz")
-
-
-def _members(path: Path, wanted: set[str] | None) -> Iterator[tuple[str, bytes]]:
-    """From one pass through an archive; with None the names of all files, without their contents."""
-    last = "its beginning"
-    try:
-        with tarfile.open(path, "r|*") as archive:
-            for member in archive:
-                last = member.name.removeprefix("./")
-                if member.isfile() and (wanted is None or last in wanted):
-                    file = None if wanted is None else archive.extractfile(member)
-                    yield last, b"" if file is None else file.read()
-    except BROKEN as error:
-        damaged(path, last, str(error))

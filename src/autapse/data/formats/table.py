@@ -24,9 +24,11 @@ from typing import Any, NoReturn
 import numpy as np
 
 from autapse import checks
+from autapse.data.formats import npy
 from autapse.data.formats.timeseries import LARGEST, Series, number_or_none, ordered_labels, read_ts, suffix
+from autapse.data.packed import DECOMPRESSORS
 from autapse.data.ragged import Ragged
-from autapse.data.tree import BROKEN, DECOMPRESSORS, read_bytes
+from autapse.data.tree import read_bytes
 
 ORDER = ("time", "step")
 INTEGER = re.compile(r"[+-]?\d+")
@@ -236,12 +238,7 @@ def _npz_sequences(path: Path) -> Sequences:
 
 
 def _npy_sequences(path: Path) -> Sequences:
-    try:
-        array = np.load(io.BytesIO(read_bytes(path)), allow_pickle=False)
-    except (*BROKEN, ValueError, TypeError) as error:
-        raise checks.InputError(f"{path} is not a whole .npy file of a plain array ({error}).") from None
-    if not isinstance(array, np.ndarray):
-        raise checks.InputError(f"{path} has several arrays. Name it .npz.")
+    array = npy.read_npy(read_bytes(path), path)
     if array.ndim not in (2, 3):
         _fail(path, "the array", "be numbers of shape [N, T, channels] or [T, channels]", array)
     return Sequences(_numpy_inputs(path, {"inputs": array if array.ndim == 3 else array[None]}))
@@ -262,20 +259,7 @@ def _numpy_inputs(path: Path, arrays: dict[str, np.ndarray]) -> Ragged:
 
 
 def _arrays(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
-    content = read_bytes(path)
-    try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            arrays = dict(archive)
-    except (*BROKEN, ValueError, TypeError, RuntimeError) as error:
-        raise checks.InputError(f"{path} is not a whole .npz file of plain arrays ({error}).") from None
-    there = ", ".join(arrays)
-    for needed in names:
-        if needed not in arrays:
-            remedy = checks.closest(needed, arrays)
-            raise checks.InputError(f"{path} has no array {needed!r}; its arrays are {there}. {remedy}".rstrip())
-    for name in arrays:  # a misspelt `lengths` must not turn padding into data
-        checks.one_of(f"An array's name in {path}", name, ("inputs", "targets", "lengths"))
-    return arrays
+    return npy.read_npz(read_bytes(path), path, names, ("inputs", "targets", "lengths"))
 
 
 def _lengths(path: Path, lengths: np.ndarray | None, inputs: np.ndarray) -> np.ndarray:  # [N] int64
@@ -301,8 +285,11 @@ def _numpy_targets(path: Path, targets: np.ndarray, count: int) -> tuple[np.ndar
     if targets.dtype.kind not in "iubUS" or targets.shape != (count,):
         rule = f"be integers or text of shape [N] = ({count},), or floats of shape [N] or [N, K]"
         _fail(path, "targets", rule, targets)
-    text = np.char.decode(targets, "utf-8") if targets.dtype.kind == "S" else targets
-    return _classes([str(target) for target in text.tolist()])
+    try:
+        text = np.char.decode(targets, "utf-8") if targets.dtype.kind == "S" else targets
+        return _classes([str(target) for target in text.tolist()])
+    except (ValueError, SystemError) as error:  # numpy's for numbers that are no characters
+        raise checks.InputError(f"{path}: targets must be UTF-8 text ({error}).") from None
 
 
 def _fail(path: Path, name: str, rule: str, array: np.ndarray) -> NoReturn:

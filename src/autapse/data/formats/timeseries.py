@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from autapse import checks
+from autapse.data.packed import DECOMPRESSORS
 from autapse.data.ragged import Ragged
-from autapse.data.tree import DECOMPRESSORS, damaged, read_bytes
+from autapse.data.tree import damaged, read_bytes, whole_number
 
 LARGEST = float(np.finfo(np.float32).max)
 
@@ -155,9 +156,10 @@ def _count(path: Path, tags: dict[str, tuple[int, list[str]]], tag: str) -> int 
     if tag not in tags:
         return None
     number, words = tags[tag]
-    if len(words) != 1 or not words[0].isdecimal() or int(words[0]) == 0:
+    count = whole_number(words[0]) if len(words) == 1 else None
+    if not count:
         damaged(path, f"line {number}", f"@{tag} is not a positive integer")
-    return int(words[0])
+    return count
 
 
 def _colon_separated(path: Path, lines: list[_Line], header: _Header) -> Iterator[_Row]:
