@@ -15,6 +15,7 @@ import autapse
 from autapse.checks import InputError
 from autapse.layers.registry import LAYERS, foreign_module, make_layer, offered, parse_network, spec_of
 from networks import BASIC, SOLVED, D, H
+from own_cells import NAME, write_module, write_package
 
 
 def test_every_layer_has_its_name() -> None:
@@ -61,36 +62,11 @@ def test_bad_specs(spec: str, message: str) -> None:
         make_layer(spec, D, H)
 
 
-MODULE = """
-import torch
-import autapse
-
-class Mean(autapse.Cell):
-    def __init__(self, input_size, hidden_size, weight=0.5):
-        super().__init__(input_size, hidden_size)
-        self.weight = weight
-        self.matrix = torch.nn.Parameter(torch.eye(hidden_size, input_size))
-
-    def drive(self, x):
-        return x @ self.matrix.t()
-
-    def step(self, u, state, weights, t):
-        return (self.weight * u + (1 - self.weight) * state[0],)
-
-class Settled(autapse.cells.EquilibriumRule):
-    def phi(self, h, previous, u, weights):
-        return 0.5 * h + u
-
-NUMBER = 3
-"""
-
-
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    (tmp_path / "cells_of_mine.py").write_text(MODULE)
     monkeypatch.syspath_prepend(tmp_path)
-    yield "cells_of_mine"
-    sys.modules.pop("cells_of_mine", None)
+    yield write_module(tmp_path)
+    sys.modules.pop(NAME, None)
 
 
 def test_cells_of_ones_own_are_imported_by_name(module: str) -> None:
@@ -126,11 +102,9 @@ def test_bad_names_of_ones_own(module: str, spec: str, message: str) -> None:
 
 
 def test_installed_packages_offer_networks(module: str, tmp_path: Path) -> None:
-    info = tmp_path / "others-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: others\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(
-        "[autapse.cells]\nmean = cells_of_mine:Mean\nbroken = cells_of_mine:Absent\ngru = cells_of_mine:Mean\n"
+    write_package(
+        tmp_path,
+        "[autapse.cells]\nmean = cells_of_mine:Mean\nbroken = cells_of_mine:Absent\ngru = cells_of_mine:Mean\n",
     )
     assert set(offered()) == {"mean", "broken"}  # our own names stay ours
     assert repr(make_layer("mean:weight=0.1", 2, 2)) == "Recurrent(Mean, 2, 2, weight=0.1)"

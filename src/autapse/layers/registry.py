@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any
 
 from autapse import checks, layers
@@ -134,7 +136,8 @@ def _named(name: str) -> NetworkClass:
 
 def _imported(module: str, name: str) -> NetworkClass:
     try:
-        found: Any = import_module(module)
+        with _importing_from_here():
+            found: Any = import_module(module)
     except Exception as error:
         rule = f"name a module that can be imported ({type(error).__name__}: {error})"
         checks.fail("cell", rule, f"{module}:{name}", "Run from the folder of the module, or install it.")
@@ -143,6 +146,17 @@ def _imported(module: str, name: str) -> NetworkClass:
             checks.fail("cell", f"name a class of the module {module}", name, checks.closest(part, vars(found)))
         found = getattr(found, part)
     return _checked(found, f"{module}:{name}")
+
+
+@contextmanager
+def _importing_from_here() -> Iterator[None]:
+    """With the working folder as the last place to import from: a program that was installed does not look there."""
+    here = str(Path.cwd())
+    sys.path.append(here)
+    try:
+        yield
+    finally:
+        sys.path.remove(here)
 
 
 def _checked(found: Any, what: str) -> NetworkClass:

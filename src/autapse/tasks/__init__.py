@@ -8,6 +8,8 @@
 
 from __future__ import annotations
 
+from importlib.metadata import EntryPoint, entry_points
+
 from autapse import checks
 from autapse.tasks.activities import DSA, HAR
 from autapse.tasks.adding import Adding
@@ -50,7 +52,21 @@ def task_class(name: str) -> type[Task]:
     """The task that the command line or a run's config calls `name`."""
     if name == ArrayTask.name:  # from Python only
         return ArrayTask
-    return TASKS[checks.one_of("task", name, TASKS)]
+    others = {} if name in TASKS else offered()
+    if name not in others:
+        return TASKS[checks.one_of("task", name, [*TASKS, *others])]
+    try:
+        found = others[name].load()
+    except Exception as error:
+        raise checks.InputError(f"task {name} of another package cannot be loaded: {error!r}.") from error
+    if not (isinstance(found, type) and issubclass(found, Task)):
+        checks.fail(f"entry point {name}", "be a subclass of autapse.tasks.Task", found, kind=checks.KindError)
+    return found
+
+
+def offered() -> dict[str, EntryPoint]:
+    """The tasks of other installed packages (entry points of the group `autapse.tasks`), by name; not loaded yet."""
+    return {point.name: point for point in entry_points(group="autapse.tasks") if point.name not in TASKS}
 
 
 __all__ = [
@@ -89,5 +105,6 @@ __all__ = [
     "Yelp",
     "generator",
     "majority_error",
+    "offered",
     "task_class",
 ]

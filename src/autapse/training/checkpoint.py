@@ -30,6 +30,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from autapse import checks, files
+from autapse.layers.registry import foreign_module
 from autapse.models import MODELS, SequenceModel
 from autapse.tasks import Signature, Task
 from autapse.training import strict
@@ -206,8 +207,8 @@ def path_of(folder: Path, step: int) -> Path:
     return folder / f"checkpoint-{step}.safetensors"
 
 
-def read_run(folder: Path) -> Checkpoint:
-    """The last checkpoint of a run."""
+def read_run(folder: Path, trust: bool = False) -> Checkpoint:
+    """The last checkpoint of a run; `trust` lets it import the module of a cell of its own."""
     while True:
         state = _read_state(folder)
         path = folder / state["checkpoint"]
@@ -219,25 +220,25 @@ def read_run(folder: Path) -> Checkpoint:
             raise checks.InputError(f"{path} is missing.") from None
         if hashlib.sha256(content).hexdigest() != state["sha256"]:
             raise checks.InputError(f"{path} is damaged: its checksum is not the one in state.json.")
-        saved = _read_checkpoint(path, content, state["progress"], folder / "state.json")
+        saved = _read_checkpoint(path, content, state["progress"], folder / "state.json", trust)
         if path != path_of(folder, saved.progress.step):
             raise checks.InputError(f"{path} is damaged: it was saved at step {saved.progress.step}.")
         return saved
 
 
-def read_unchanged(folder: Path) -> Checkpoint:
+def read_unchanged(folder: Path, trust: bool = False) -> Checkpoint:
     """The last checkpoint of a run whose config.json is still the one that it was trained with."""
-    saved, path = read_run(folder), folder / "config.json"
+    saved, path = read_run(folder, trust), folder / "config.json"
     if RunConfig.from_json(files.read_json(path, follow=False), path) != saved.config:
         remedy = "Start a new run for other settings; put the old ones back to resume."
         raise checks.InputError(f"{path} was changed since {saved.path.name} was written. {remedy}")
     return saved
 
 
-def read_file(path: Path) -> Checkpoint:
+def read_file(path: Path, trust: bool = False) -> Checkpoint:
     """A checkpoint file by itself, wherever it is."""
     try:
-        return _read_checkpoint(path, files.read_bytes(path), {}, path)
+        return _read_checkpoint(path, files.read_bytes(path), {}, path, trust)
     except FileNotFoundError:
         raise checks.InputError(f"{path} is missing.") from None
 
@@ -281,7 +282,7 @@ def unflatten(tensors: dict[str, Tensor]) -> Any:
     )
 
 
-def _read_checkpoint(path: Path, content: bytes, old: dict[str, Any], source: Path) -> Checkpoint:
+def _read_checkpoint(path: Path, content: bytes, old: dict[str, Any], source: Path, trust: bool) -> Checkpoint:
     """Parse and check a checkpoint; `old` is the progress from `source`, where older runs have it."""
     try:
         tensors = safetensors.torch.load(content)
@@ -301,8 +302,18 @@ def _read_checkpoint(path: Path, content: bytes, old: dict[str, Any], source: Pa
         _read_part(Progress, about.get("progress", old), path if "progress" in about else source),
         _read_part(Environment, about["environment"], path) if "environment" in about else None,
     )
+    _check_trust(saved, trust)
     check_fit(saved)
     return saved
+
+
+def _check_trust(saved: Checkpoint, trust: bool) -> None:
+    """A run may name a module with a cell of its own. To import it runs its code, so the user must say so."""
+    cell = saved.config.model.cell
+    module = foreign_module(cell)
+    if module is not None and not trust:
+        reason = f"{saved.path} was trained with the cell {cell}, and loading it would run the module {module}."
+        raise checks.InputError(f"{reason} If you trust that module, pass trust=True (--trust), or import it first.")
 
 
 def _first_line(error: BaseException) -> str:
@@ -396,19 +407,30 @@ def find_run(path: str | Path) -> Path:
     return folder
 
 
-def load(run_or_file: str | Path, device: torch.device | str = "cpu") -> SequenceModel:
-    """A trained model, in evaluation mode, with its best weights: from a run's folder or from a checkpoint file.
+def load(run_or_file: str | Path, device: torch.device | str = "cpu", trust: bool = False) -> SequenceModel:
+    """A trained model, in evaluation mode, with its best weights.
+
+    Args:
+        run_or_file: the folder of a run, or a checkpoint file.
+        device: where the model goes.
+        trust: import the module of the cell, if the run was trained with a cell of your own (`my_module:MyCell`). Only
+            for runs from people whom you trust: to import a module runs its code.
+
+    Returns:
+        The model. `model.predict(x)` takes values as they were in the training data.
 
     >>> model = autapse.load("runs/adding-gru")                                  # doctest: +SKIP
     >>> model.predict(x)                                                          # doctest: +SKIP
     """
-    return load_run(run_or_file, device)[0]
+    return load_run(run_or_file, device, trust)[0]
 
 
-def load_run(run_or_file: str | Path, device: torch.device | str = "cpu") -> tuple[SequenceModel, RunConfig, Signature]:
+def load_run(
+    run_or_file: str | Path, device: torch.device | str = "cpu", trust: bool = False
+) -> tuple[SequenceModel, RunConfig, Signature]:
     """`load`, with the run's config and the signature of its data."""
     path = Path(run_or_file)
-    saved = read_file(path) if path.is_file() else read_run(find_run(path))
+    saved = read_file(path, trust) if path.is_file() else read_run(find_run(path), trust)
     model = make_model(saved.config.task, saved.config.model, str(device), saved.signature)
     load_weights(model, part(saved.tensors, "best."), saved.path)
     return model.eval(), saved.config, saved.signature

@@ -65,7 +65,15 @@ class ModelConfig(StackConfig):
     """The network."""
 
     cell: str = "gru"
-    """Its cell, with options as in ernn:inner_steps=2 (`autapse cells` lists them)."""
+    """Its cell, with options as in ernn:inner_steps=2 (`autapse cells` lists them), or your own, my_module:MyCell."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        cell: Any = self.cell
+        if isinstance(cell, type):  # from Python a class is welcome too
+            from autapse.layers.registry import spec_of
+
+            object.__setattr__(self, "cell", spec_of(cell))
 
 
 @dataclass(frozen=True, kw_only=True)

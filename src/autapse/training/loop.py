@@ -6,6 +6,7 @@ import math
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from autapse import checks, files
 from autapse.errors import Ending
-from autapse.tasks import Split
+from autapse.tasks import Split, Task
 from autapse.tasks.objectives import objective
 from autapse.training import checkpoint, distributed
 from autapse.training.batches import Batch, Tensors, make_feed
@@ -105,12 +106,19 @@ class Trainer:
         return self
 
     @classmethod
-    def resume(cls, folder: Path, show: Show | None = None) -> Trainer:
-        """A run from its last checkpoint, to end with the same bits as one that never stopped."""
+    def resume(
+        cls, folder: Path, show: Show | None = None, *, trust: bool = False, task: Task | None = None
+    ) -> Trainer:
+        """A run from its last checkpoint, to end with the same bits as one that never stopped.
+
+        `trust` lets it import the module of a cell of its own; `task` is for a run on arrays in memory (`ArrayTask`).
+        """
         lock = files.lock(checkpoint.find_run(folder) / "config.json") if distributed.join().leads else None
         try:
-            saved = checkpoint.read_unchanged(folder)
-            trainer = cls(saved.config, show)
+            saved = checkpoint.read_unchanged(folder, trust)
+            if task is not None and task != saved.config.task:
+                checks.fail("task", f"be the one of {folder}", task, "Its arrays must be the same.")
+            trainer = cls(replace(saved.config, task=task) if task is not None else saved.config, show)
             trainer.folder, trainer.lock = folder, lock
             trainer._restore(saved)
             if lock:  # no other process writes here
