@@ -112,7 +112,7 @@ def test_float32_converges_by_default() -> None:
 
 def test_what_has_no_solution_is_kept_and_told_once() -> None:
     layer = autapse.Equilibrium(expanding, D, D, solver=solve.Newton(max_iterations=3))
-    with pytest.warns(NotConvergedWarning, match=r"2 of 2 sequences did not converge.*nearly singular"):
+    with pytest.warns(NotConvergedWarning, match=r"2 of 2 sequences did not converge.*iteration limit"):
         output, _ = layer(torch.randn(T, 2, D))
     assert output.shape == (T, 2, D)
     assert layer.reports[0].converged.tolist() == [False, False]
@@ -209,3 +209,19 @@ def test_the_command_line_trains_one(tmp_path: Any) -> None:
 def test_bad_arguments(make: Any, message: str) -> None:
     with pytest.raises((InputError, NotImplementedError), match=re.escape(message)):
         make()
+
+
+class Stepping(ImplicitMidpoint):
+    """A rule that adds something to each step."""
+
+    def step(self, u: Tensor, state: Any, weights: Any, t: int) -> Any:
+        (h,) = super().step(u, state, weights, t)
+        return (h + t,)
+
+
+def test_a_step_of_ones_own_is_what_a_layer_runs() -> None:
+    layer = autapse.Equilibrium(Stepping, D, H, dtype=torch.float64)
+    x, h = torch.randn(3, 2, D, dtype=torch.float64), torch.zeros(2, H, dtype=torch.float64)
+    for t, x_t in enumerate(x):
+        h = layer.cells["l0"](x_t, h, t)
+    close(layer(x)[1][0], h)

@@ -23,8 +23,6 @@ def in_full_precision(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def widened(*matrices: Tensor) -> Tensor:
         dtype, device = matrices[0].dtype, matrices[0].device.type
         wide = full_precision(dtype)
-        if wide == dtype and not torch.is_autocast_enabled(device):
-            return function(*matrices)
         with without_autocast(device):
             return function(*(matrix.to(wide) for matrix in matrices)).to(dtype)
 
@@ -33,7 +31,9 @@ def in_full_precision(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 def without_autocast(device_type: str) -> AbstractContextManager[object]:
     available = torch.amp.is_autocast_available(device_type)  # not on the meta device
-    return torch.autocast(device_type, enabled=False) if available else nullcontext()
+    if not available or not torch.is_autocast_enabled(device_type):
+        return nullcontext()
+    return torch.autocast(device_type, enabled=False)
 
 
 def skew(free: Tensor, n: int) -> Tensor:

@@ -26,7 +26,8 @@ class Reporting(Recurrent):
     def _unfold(
         self, cell: Cell, rows: Tensor, state: State, batch: Batch, start: int, keep: bool, reverse: bool
     ) -> tuple[State, State, SolveReport | None]:
-        assert isinstance(cell, EquilibriumRule)
+        if not isinstance(cell, EquilibriumRule) or type(cell).step is not EquilibriumRule.step:
+            return super()._unfold(cell, rows, state, batch, start, keep, reverse)  # a step of the user's own
         turn = batch.reverse if reverse else None
         return scan_equilibrium(cell, rows, state, batch.sizes, start, turn, self.checkpoint_every)
 
