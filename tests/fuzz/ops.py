@@ -130,7 +130,8 @@ def attempt(call: Callable[[], Any]) -> Any:
     except (InputError, MemoryError):
         return REFUSED
     except RuntimeError as problem:
-        if "Expected a value of type" in str(problem) or "can't allocate memory" in str(problem):
+        torch_says = ("Expected a value of type", "can't allocate memory", "Storage size calculation overflowed")
+        if any(words in str(problem) for words in torch_says):
             return REFUSED
         raise
 
