@@ -110,7 +110,8 @@ def test_packed_cases(module_class: type, dtype: torch.dtype) -> None:
         for module in (theirs, layer):
             output, h_n = module(x)
             assert type(output) is torch.nn.utils.rnn.PackedSequence
-            loss = (output.data * torch.arange(output.data.numel()).view_as(output.data)).sum() + h_n.square().sum()
+            weights = torch.linspace(-1, 1, output.data.numel(), dtype=dtype).view_as(output.data)
+            loss = (weights * output.data).sum() + h_n.square().sum()
             gradients = torch.autograd.grad(loss, [x.data, *module.parameters()])
             results.append([output.data, output.batch_sizes.to(dtype), h_n, *gradients])
         close(results[1], results[0])
