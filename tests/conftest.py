@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -18,6 +19,20 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", "ignore:autapse runs on plain PyTorch")
     # torch's own op says so once per process, for torch.nn.LSTM as for ours.
     config.addinivalue_line("filterwarnings", "ignore:LSTM with projections is not supported with oneDNN")
+
+
+@pytest.fixture
+def no_waiting() -> Iterator[None]:
+    """Whoever waits for the other end of a pipe is stopped."""
+
+    def late(*_: object) -> None:
+        raise TimeoutError("it waits")
+
+    usual = signal.signal(signal.SIGALRM, late)
+    signal.alarm(60)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, usual)
 
 
 @pytest.fixture(autouse=True)
