@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: run test lint docs sanitize clean
+.PHONY: run test lint docs sanitize fuzz clean
 
 run: $(READY)
 	$(BIN)/autapse compare adding --cells rin,antisymmetric,ernn,gru,lstm
@@ -22,6 +22,10 @@ docs: $(READY)
 
 sanitize: $(READY)
 	.ci/sanitize $(BIN)/python
+
+CASES ?= 100000
+fuzz: $(READY)
+	.ci/sanitize $(BIN)/python fuzz --cases $(CASES)
 
 # The stamp is written last, so an interrupted set-up is done again.
 $(READY): pyproject.toml constraints.txt CMakeLists.txt $(shell find src/autapse/native/src -type f)

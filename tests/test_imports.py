@@ -42,7 +42,7 @@ MAY_IMPORT = {
     "training": TRAINING | {"tasks", "data"},
     "diagnostics": TRAINING | {"tasks"},
     "benchmark": TRAINING,  # beside training
-    "reproduce": TRAINING | {"tasks", "training", "benchmark"},
+    "reproduce": TRAINING | {"tasks", "training", "benchmark", "diagnostics"},
     "cli": TRAINING | {"reproduce", "data", "tasks", "training", "diagnostics", "benchmark"},
     "__main__": {"cli"},
     "__init__": {*TRAINING, "tasks", "training", "diagnostics"},  # public names

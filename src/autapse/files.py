@@ -151,3 +151,23 @@ def numbered_folder(path: Path) -> Path:
         else:
             flush_folder(path.parent)
             return candidate
+
+
+def lock(path: Path) -> IO[bytes] | None:
+    """Lock a file for this process. Closing the returned file, or the end of the process, releases it.
+
+    If another process has the lock, that is an InputError. None where the file system has no locks.
+    """
+    file = open_regular(path, "r+b", follow=False)
+    try:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        remedy = "Wait until it ends, or stop it."
+        raise checks.InputError(f"{path.parent} is in use by another process. {remedy}") from None
+    except (ImportError, OSError):
+        file.close()
+        return None
+    return file

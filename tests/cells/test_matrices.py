@@ -7,6 +7,7 @@ import pytest
 import scipy.linalg
 import torch
 from torch import Tensor
+from torch.testing import assert_close
 
 from autapse.cells import matrices
 from networks import givens_product, reflection_product, strictly_upper
@@ -38,6 +39,20 @@ def test_exponential_is_scipys(n: int, scale: float) -> None:
     close(R, torch.from_numpy(scipy.linalg.expm(A.numpy())))
     assert_orthogonal(R)
     close(torch.det(R), torch.ones((), dtype=torch.float64))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("angle", [10 ** (n / 4) for n in range(-20, 3)])
+def test_exponential_of_a_plane_is_a_rotation(angle: float, dtype: torch.dtype) -> None:
+    """At every size of A: torch changes its polynomial with the norm."""
+    free = torch.tensor([angle], dtype=dtype, requires_grad=True)
+    R = matrices.exponential(matrices.skew(free, 2))
+    (gradient,) = torch.autograd.grad(R[0, 1], free)
+    exact = free.detach().double()
+    cos, sin = exact.cos(), exact.sin()
+    few = 10 * torch.finfo(dtype).eps
+    assert_close(R.detach().double(), torch.stack([cos, sin, -sin, cos]).view(2, 2), rtol=0, atol=few)
+    assert_close(gradient.double(), cos, rtol=0, atol=few)
 
 
 @pytest.mark.parametrize("n", SIZES)

@@ -12,7 +12,7 @@ from autapse.cli.main import VERBS, main
 from autapse.layers.registry import LAYERS
 from autapse.tasks import TASKS, Adding
 from command_line import said
-from small import autapse
+from small import autapse, rewrite
 
 SMALL = (
     "--length 8 --train-size 64 --validation-size 16 --test-size 16 --hidden-size 4 --steps 6 --eval-every 3".split()
@@ -156,8 +156,7 @@ def test_resuming_with_another_number_of_processes_is_told(capsys, tmp_path, mon
     monkeypatch.chdir(tmp_path)
     said(capsys, "run", "adding", *SMALL, "--out", "run")
     (tmp_path / "run" / "summary.json").unlink()
-    state = tmp_path / "run" / "state.json"
-    state.write_text(state.read_text().replace('"processes": 1', '"processes": 2'))
+    rewrite(tmp_path / "run", lambda about, _: about["progress"].update(processes=2))
     assert "started with 2 processes, goes on with 1: equal to rounding" in said(capsys, "resume", "run")
 
 

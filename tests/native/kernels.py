@@ -12,7 +12,7 @@ from torch import Tensor
 
 from autapse.cells.base import FormCell
 from autapse.native import library
-from autapse.native.ops import Kind, Operands
+from autapse.native.operands import Kind, Operands
 from autapse.unfold import scan_reference
 from autapse.unfold.fused import describe
 from networks import VARIANTS, Network

@@ -21,6 +21,7 @@ from torch import Tensor
 
 import autapse
 from autapse.native import library, ops
+from autapse.native.operands import ACTIVATIONS, FORMS
 from autapse.unfold import scan_fused, scan_reference
 from networks import Network
 from tolerance import close
@@ -241,10 +242,11 @@ def test_other_threads_go_on_during_a_call(monkeypatch: pytest.MonkeyPatch) -> N
     counted: list[int] = []
     run = library.run
 
-    def watched(function: str, problem: library.Problem) -> None:
+    def watched(function: str, problem: library.Problem) -> bool:
         before = count[0]
-        run(function, problem)
+        done = run(function, problem)
         counted.append(count[0] - before)
+        return done
 
     monkeypatch.setattr(library, "run", watched)
     case = make_case(named("LSTM"), 64, 128, (700,) * 16, torch.float32)
@@ -300,9 +302,10 @@ def test_a_call_works_after_one_that_found_no_memory() -> None:
     def work() -> None:
         case.run(scan_fused)
         sizes = torch.tensor([1 << 44])  # rows whose products would have 2^50 bytes, more than a process can address
-        impossible = library.Problem(form=ops.FORMS.index("ugrnn"), wide=1, threads=1, inner=1, steps=1)
+        impossible = library.Problem(form=FORMS.index("ugrnn"), wide=1, threads=1, inner=1, steps=1)
         impossible.hidden = impossible.outputs = 8
-        impossible.batch, impossible.sizes = 1 << 44, sizes.data_ptr()
+        impossible.batch = impossible.rows = 1 << 44
+        impossible.sizes = sizes.data_ptr()
         try:
             library.run("forward", impossible)
         except MemoryError as problem:
@@ -324,30 +327,37 @@ def test_a_call_works_after_one_that_found_no_memory() -> None:
 # The interface ------------------------------------------------------------------------------------------------------
 
 
-def test_the_problem_has_the_fields_of_the_header() -> None:
+@pytest.mark.parametrize("name", ["problem", "coupled", "lattice", "relaxation", "adjoint", "tridiagonal"])
+def test_structs_have_the_fields_of_the_header(name: str) -> None:
     """In the order, and of the types, of src/abi.h."""
     header = Path(library.__file__).parent / "src" / "abi.h"
     if not header.exists():
         pytest.skip("this installation has no sources")
     text = re.sub(r"//[^\n]*", "", header.read_text())
-    body = re.search(r"struct autapse_problem \{(.*?)\};", text, re.DOTALL)
+    body = re.search(rf"struct autapse_{name} \{{(.*?)\}};", text, re.DOTALL)
     assert body is not None
     declared = []
     for line in body[1].split(";"):
         if line.strip():
             kind, names = re.fullmatch(r"(?:const\s+)?(\w+)\s*(.*)", line.strip(), re.DOTALL).groups()
-            for name in names.split(","):
-                pointer = "*" in name
-                declared.append((name.strip(" *\n"), "pointer" if pointer else kind))
-    types = {ctypes.c_int32: "int32_t", ctypes.c_int64: "int64_t", ctypes.c_void_p: "pointer"}
-    assert [(name, types[kind]) for name, kind in library.Problem._fields_] == declared
+            for field in names.split(","):
+                pointer = "*" in field
+                declared.append((field.strip(" *\n").removesuffix("[8]"), "pointer" if pointer else kind))
+    types = {
+        ctypes.c_int32: "int32_t",
+        ctypes.c_int64: "int64_t",
+        ctypes.c_double: "double",
+        ctypes.c_void_p: "pointer",
+    }
+    types |= {library.Lattice: "autapse_lattice", ctypes.c_void_p * library.MOST_OFFSETS: "pointer"}
+    assert [(field, types[kind]) for field, kind in getattr(library, name.capitalize())._fields_] == declared
 
 
 def test_forms_and_activations_have_the_numbers_of_the_header() -> None:
     header = Path(library.__file__).parent / "src" / "abi.h"
     if not header.exists():
         pytest.skip("this installation has no sources")
-    for kind, names in (("form", ops.FORMS), ("activation", ops.ACTIVATIONS)):
+    for kind, names in (("form", FORMS), ("activation", ACTIVATIONS)):
         entries = re.search(rf"enum autapse_{kind} \{{(.*?)\}}", header.read_text(), re.DOTALL)[1]
         assert [e.strip().removeprefix("AUTAPSE_").lower() for e in entries.split(",")] == list(names)
 

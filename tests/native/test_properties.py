@@ -14,7 +14,7 @@ from kernels import as_operands, fitted, gradients, make_case, near, needs_kerne
 from torch import Tensor
 
 from autapse.native import library, ops
-from autapse.native.ops import Kind, Operands
+from autapse.native.operands import Kind, Operands
 from autapse.unfold import scan_fused, scan_reference
 from networks import VARIANTS, Network, flat, perturb
 

@@ -11,8 +11,10 @@ from autapse.checks import InputError
 from autapse.cli.main import main
 from autapse.cli.reproduce import seconds
 from autapse.reproduce import find_recipe
-from autapse.reproduce.report import START, duration, read_results, render
-from autapse.reproduce.run import Plan, in_papers_unit, result_path
+from autapse.reproduce.report import START
+from autapse.reproduce.result import read_results, result_path
+from autapse.reproduce.run import Plan, in_papers_unit
+from autapse.reproduce.score import duration
 
 QUICK = [
     *("--set", "task.train_size=64", "--set", "task.validation_size=16", "--set", "task.test_size=16"),
@@ -87,6 +89,12 @@ def test_the_same_command_goes_on_and_another_does_not(in_empty_folder: Path, ca
     assert main(["reproduce", RECIPE, *QUICK]) == 0
     assert json.loads(path.read_text())["test"] == first["test"]
     path.unlink()
+    summary = Path("runs/reproduce") / RECIPE / "fit" / "summary.json"
+    summary.write_text(json.dumps(json.loads(summary.read_text()) | {"test": 0.0, "steps": 5000}))
+    assert main(["reproduce", RECIPE, *QUICK]) == 0
+    again = json.loads(path.read_text())
+    assert (again["test"], again["steps"]) == (first["test"], first["steps"])  # the checkpoint counts
+    path.unlink()
     assert main(["reproduce", RECIPE, *QUICK, "--set", "training.learning_rate=0.5"]) == 2
     assert "has a run of other settings" in capsys.readouterr().err
 
@@ -105,11 +113,10 @@ def test_the_page_has_ours_the_papers_and_what_was_not_run(in_empty_folder: Path
     assert main(["reproduce", "report", "--out", "page.md"]) == 0
     page = Path("page.md").read_text()
     assert START in page
-    row = next(line for line in page.splitlines() if line.startswith("| T = 200 | RIN | **no** | yes |"))
-    assert "to the end of a shorter training" in row
-    assert "`task.length` 12 for 200" in page
-    assert "permuted-mnist/rin-1-100" in page.split("Not run (", 1)[1]
-    kept = page.replace("One line per cell", "Our own words")
+    assert "| T = 200 | no | yes |" in page  # ours takes the place of the stored result
+    assert "length: 12 (paper: 200)" in page
+    assert "| 1-100 | – | 91.64 |" in page
+    kept = page.replace("Each table", "Our own words")
     Path("page.md").write_text(kept)
     assert main(["reproduce", "report", "--out", "page.md"]) == 0
     assert Path("page.md").read_text() == kept
@@ -120,11 +127,10 @@ def test_our_own_results_are_of_recipes_that_there_are():
     for name, found in results.items():
         recipe = find_recipe(name)
         for result in found:
-            unit, _ = in_papers_unit(recipe, {"test": 0.0, "metric": result["metric"], "solved_step": 0})
-            assert result["unit"] == unit
-            assert result["paper"] == recipe.paper.get(unit)
-            assert result["settings"]["task"]["name"] == recipe.settings["task"]["name"]
-    assert render(results)
+            unit, _ = in_papers_unit(recipe, {"test": 0.0, "metric": result.metric, "solved_step": 0})
+            assert result.unit == unit
+            assert result.paper == recipe.paper.get(unit)
+            assert result.settings["task"]["name"] == recipe.settings["task"]["name"]
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,16 @@ from pathlib import Path
 import pytest
 
 from autapse.reproduce import Recipe, all_recipes
-from autapse.reproduce.report import render
+from autapse.reproduce.paper import read_papers
 from autapse.reproduce.run import Plan, reproduce
+from autapse.reproduce.table import render_table
 from autapse.training.config import RunConfig
 from autapse.training.log import Quiet
 from small_data import data_in, write_all
 
 ROOT = Path(__file__).parents[2] / "reproductions"
 RECIPES = all_recipes(ROOT)
+TABLES = {recipe.id: layout for paper in read_papers(ROOT) for layout in paper.layouts for recipe in layout.recipes}
 # With a budget, one recipe of each folder that changes something for it.
 SHORT = list({recipe.path.parent: recipe for recipe in RECIPES if recipe.budget}.values())
 SMALL = {"train_size": 48, "validation_size": 16, "test_size": 16}
@@ -53,8 +55,9 @@ def quiet(config: RunConfig) -> nullcontext[Quiet]:
 def test_what_a_budget_changes_trains_too(recipe: Recipe, tmp_path: Path):
     plan = Plan.of(recipe, 600.0, 0, overrides(recipe))
     result = reproduce(plan, tmp_path / "run", "the smoke test", quiet)
-    assert math.isfinite(result["test"])
-    assert result["budget"] == 600
+    assert result.test is not None
+    assert math.isfinite(result.test)
+    assert result.budget == 600
 
 
 @pytest.mark.usefixtures("data")
@@ -62,14 +65,15 @@ def test_what_a_budget_changes_trains_too(recipe: Recipe, tmp_path: Path):
 def test_every_recipe_trains(recipe: Recipe, tmp_path: Path):
     plan = Plan.of(recipe, None, 0, overrides(recipe))
     result = reproduce(plan, tmp_path / "run", "the smoke test", quiet)
-    assert result["recipe"] == recipe.id
-    assert result["steps"] >= 1
+    assert result.recipe == recipe.id
+    assert result.steps >= 1
     papers = recipe.config().training.epochs  # two steps are fewer than the paper's, but may be as many epochs
-    shorter = papers is None or result["epochs"] < papers
-    assert result["ended"] == ("to the end of a shorter training" if shorter else "to the end")
-    assert "smoke" in render({recipe.id: [result | {"ended": "smoke"}]}, [recipe])
-    assert math.isfinite(result["test"])
-    assert (result["held_out"] is not None) == plan.refit
-    named = {difference["setting"] for difference in result["differences"]}
+    shorter = papers is None or result.epochs < papers
+    assert result.ended == ("to the end of a shorter training" if shorter else "to the end")
+    assert "batch_size: 8 (paper: " in render_table(TABLES[recipe.id], {recipe.id: [result]})
+    assert result.test is not None
+    assert math.isfinite(result.test)
+    assert (result.held_out is not None) == plan.refit
+    named = {difference.setting for difference in result.differences}
     assert {"training.steps", "training.batch_size"} <= named
     assert set(overrides(recipe)) >= named - {"training.epochs"}

@@ -149,16 +149,18 @@ class Slope(Linear):
 def chain(
     lengths: Sequence[int] = (3, 7, 1, 5),
     k: int = 3,
-    strength: float = 0.25,  # of A and B
-    through: float = 0.35,  # of a and c
+    strength: float = 0.14,  # the norm of A and of B
+    through: float = 0.35,  # a and c are below it
     linear: bool = False,
     dtype: torch.dtype = torch.float64,
     seed: int = 0,
 ) -> Chainlike:
+    """If 2·(strength + through) < 1, F is a contraction for every seed: it has one solution, and I − J is regular."""
     generator = torch.Generator().manual_seed(seed)
-    draw = lambda *shape: torch.randn(*shape, generator=generator, dtype=torch.float64).to(dtype)
-    weights = (*(through * draw(k).sigmoid() for _ in range(2)), *(strength * draw(k, k) for _ in range(2)))
-    return Chainlike(weights, draw(sum(lengths), k), lengths, linear)
+    draw = lambda *shape: torch.randn(*shape, generator=generator, dtype=torch.float64)
+    matrix = lambda: (drawn := draw(k, k)) * (strength / torch.linalg.matrix_norm(drawn, 2))
+    weights = (*(through * draw(k).sigmoid() for _ in range(2)), *(matrix() for _ in range(2)))
+    return Chainlike(tuple(w.to(dtype) for w in weights), draw(sum(lengths), k).to(dtype), lengths, linear)
 
 
 def truth(system: Chainlike) -> Tensor:

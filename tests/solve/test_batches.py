@@ -25,7 +25,7 @@ from autapse.solve import (
     Sweeps,
     Tridiagonal,
 )
-from autapse.solve.base import Progress
+from autapse.solve.base import TINY, Progress
 from tolerance import close
 
 SOLVERS: list[Solver] = [
@@ -47,8 +47,8 @@ EVERY = [*SOLVERS, Paper()]
 LENGTHS = (3, 9, 1, 6, 12, 2)
 
 
-def mixed(strength: float = 0.35) -> Chainlike:
-    return chain(LENGTHS, strength=strength, through=0.4)
+def mixed(strength: float = 0.14) -> Chainlike:
+    return chain(LENGTHS, strength=strength)
 
 
 @pytest.mark.parametrize("solver", SOLVERS, ids=repr)
@@ -193,8 +193,8 @@ def test_reports_are_true(solver: Solver) -> None:
     system = mixed(strength=0.8)
     for rtol in (1e-6, 0.0):
         z, report = solver.solve(system, rtol=rtol)
-        true = system.groups.norm(system.evaluate(z) - z) / system.groups.norm(z)
-        assert float((report.residual - true).abs().max()) < 1e-10
+        true = system.groups.norm(system.evaluate(z) - z) / system.groups.norm(z).clamp_min(TINY)
+        assert bool(((report.residual - true).abs() <= 1e-10 * true.clamp_min(1.0)).all())
         assert bool((report.converged == (report.residual <= rtol)).all())
         assert report.converged.device == report.residual.device == torch.device("cpu")
 
@@ -202,7 +202,7 @@ def test_reports_are_true(solver: Solver) -> None:
 @given(st.lists(st.integers(0, 8), min_size=1, max_size=6), st.integers(0, 10**6))
 @settings(max_examples=8, deadline=None, derandomize=True)
 def test_all_solvers_find_the_same(lengths: list[int], seed: int) -> None:
-    system = chain(lengths, strength=0.15, seed=seed)
+    system = chain(lengths, seed=seed)
     expected, report = Newton(rtol=1e-12).solve(system)
     assert report.all_converged
     for solver in EVERY:
@@ -212,10 +212,10 @@ def test_all_solvers_find_the_same(lengths: list[int], seed: int) -> None:
 
 
 def test_words_and_parts_of_a_report() -> None:
-    _, report = FixedPoint(max_iterations=8).solve(mixed(), rtol=1e-3)
+    _, report = FixedPoint(max_iterations=3).solve(mixed(), rtol=1e-9)  # enough for a length of 1
     failed = int((~report.converged).sum())
     assert 0 < failed < len(LENGTHS)
-    assert report.words().startswith(f"{failed} of 6 problems not converged, worst residual")
+    assert report.words().startswith(f"{failed} of 6 problems not converged (iteration limit), worst residual")
     part = report.take(torch.tensor([2, 2, 0]))
     assert part.iterations.tolist() == [int(report.iterations[n]) for n in (2, 2, 0)]
     assert SolveReport.empty("none", 2).all_converged

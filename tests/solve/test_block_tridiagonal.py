@@ -114,7 +114,7 @@ def test_the_price_grows_with_the_block() -> None:
 
 
 def test_newton_with_it_squares_the_error() -> None:
-    system = chain(strength=0.6)
+    system = chain(strength=0.39, through=0.1)
     z, report = Newton(linear=BlockTridiagonal(), rtol=1e-13).solve(system)
     assert report.all_converged
     assert int(report.iterations.max()) <= 6

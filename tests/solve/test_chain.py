@@ -79,7 +79,7 @@ def test_a_stage_that_makes_it_worse_changes_nothing() -> None:
 
 
 def test_a_stage_that_improves_without_converging_is_kept() -> None:
-    system = chain(strength=0.3)
+    system = chain()
     z, report = Chain(FixedPoint(max_iterations=2), Sweeps(max_iterations=1), rtol=0.0).solve(system)
     _, first = FixedPoint(max_iterations=2, rtol=0.0).solve(system)
     assert not report.all_converged

@@ -40,14 +40,14 @@ def test_a_start_that_is_a_solution_ends_both() -> None:
 
 
 def test_the_copy_that_converges_is_taken() -> None:
-    """From z = 0 Newton stands still at a singular point, from most random starts it does not."""
-    system = Equations(lambda z, b: z + z**3 - b * z**2, torch.full((6, 1), 3.0, dtype=torch.float64))
-    start = torch.full((6, 1), 2.0, dtype=torch.float64)  # (I − J) = 0 there, so that the first copy never moves
+    """I − J = 0 at the start, where the first copy never moves, and I − J = 1 at every random start, from −1 to 1."""
+    system = Equations(lambda z, b: z - (z - b).clamp(-1.6, 1.4), torch.full((6, 1), 0.5, dtype=torch.float64))
+    start = torch.full((6, 1), 2.0, dtype=torch.float64)
     _, alone = Newton(rtol=1e-6).solve(system, start)
     assert not bool(alone.converged.any())
     z, report = Paper(rtol=1e-6, atol=1e-6).solve(system, start)
     assert report.all_converged
-    assert float((system.evaluate(z) - z).abs().max()) < 1e-5
+    close(z, torch.full((6, 1), 0.5, dtype=torch.float64))
 
 
 def test_seeds() -> None:
@@ -62,7 +62,7 @@ def test_seeds() -> None:
 
 
 def test_statistics() -> None:
-    system = chain((12, 20, 16), strength=0.5, through=0.45)
+    system = chain((12, 20, 16), strength=0.39, through=0.1)
     _, report, statistics = Paper(rtol=1e-8).solve_with_statistics(system)
     assert report.all_converged
     assert statistics.newton_iterations.tolist() == report.iterations.tolist()
@@ -79,7 +79,7 @@ def test_statistics() -> None:
 
 
 def test_it_costs_more_than_newton() -> None:
-    system = chain((12, 20, 16), strength=0.5, through=0.45)
+    system = chain((12, 20, 16), strength=0.39, through=0.1)
     _, paper = Paper(rtol=1e-6).solve(system)
     _, newton = Newton(rtol=1e-6).solve(system)
     assert bool((paper.evaluations > 2 * newton.evaluations).all())

@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from autapse.training.distributed import join
 from autapse.training.log import read_metrics
+from command_line import mistake
+from damage import message
 from small import final_tensors
 
 OPTIONS = {
@@ -111,3 +114,33 @@ def test_a_mistake_of_one_process_alone_is_told_too(tmp_path):
     done = torchrun(2, [], tmp_path, program=["alone.py"])
     assert done.returncode != 0
     assert done.stderr.count("is for one process") == 1
+
+
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({"WORLD_SIZE": "x"}, "the environment variable WORLD_SIZE must be an integer of at least 1; got 'x'."),
+        ({"WORLD_SIZE": "0"}, "WORLD_SIZE must be an integer of at least 1; got '0'."),
+        ({"WORLD_SIZE": ""}, "WORLD_SIZE must be an integer of at least 1; got ''."),
+        ({"WORLD_SIZE": "2"}, "the environment variable RANK must be an integer of at least 0; got ''."),
+        ({"WORLD_SIZE": "2", "RANK": "-1"}, "RANK must be an integer of at least 0; got '-1'."),
+        ({"WORLD_SIZE": "2", "RANK": "2"}, "RANK must be below WORLD_SIZE, 2; got 2."),
+        ({"WORLD_SIZE": "2", "RANK": "0"}, "the environment variable MASTER_ADDR is not set."),
+        ({"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "localhost"}, "MASTER_PORT must be an integer of at least 1"),
+    ],
+    ids=str,
+)
+def test_variables_that_torchrun_would_not_set_so(monkeypatch, variables, said):
+    for name in ("WORLD_SIZE", "RANK", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert said in message(join)
+    assert "unset WORLD_SIZE to train in one process" in message(join)
+
+
+@pytest.mark.parametrize("words", [["run", "adding"], ["compare", "adding"], ["resume", "old_run"]], ids=str)
+def test_every_verb_checks_them(monkeypatch, capsys, words):
+    monkeypatch.chdir(Path(__file__).parent)
+    monkeypatch.setenv("WORLD_SIZE", "x")
+    assert "WORLD_SIZE must be an integer" in mistake(capsys, *words)

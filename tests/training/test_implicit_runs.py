@@ -18,19 +18,12 @@ from autapse.layers.solutions import Solutions
 from autapse.solve import NotConvergedWarning, Tolerance, Tridiagonal
 from autapse.training import RunConfig, Trainer, train
 from autapse.training.log import read_metrics
-from small import final_tensors, small_config
+from small import final_tensors, metadata_of, small_config, step_of
 
 OPTIONS = (
     "--length 6 --train-size 60 --validation-size 20 --test-size 20 --hidden-size 6 --steps 50 --batch-size 10 "
     "--eval-every 25 --checkpoint-seconds 0 --cell implicitgru:cache=4"
 ).split()
-
-
-def step_of(folder: Path) -> int:
-    try:
-        return int(json.loads((folder / "state.json").read_text())["step"])
-    except (FileNotFoundError, json.JSONDecodeError):
-        return -1
 
 
 def test_killed_and_resumed_equals_never_stopped(tmp_path: Path) -> None:
@@ -85,7 +78,7 @@ def test_unsolved_sequences_are_counted_and_teach_nothing(tmp_path: Path) -> Non
     summary = trainer.train()
     assert summary["unsolved"] == 3 * 16
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["unsolved"] == 48
-    assert json.loads((tmp_path / "run" / "state.json").read_text())["unsolved"] == 48
+    assert metadata_of(tmp_path / "run")["progress"]["unsolved"] == 48
     assert all(torch.equal(p, before[name]) for name, p in trainer.model.named_parameters())
 
 

@@ -89,12 +89,13 @@ def test_a_random_step_has_its_length_and_its_seed():
 @pytest.mark.parametrize("rescue", ["skip", "random"])
 def test_a_run_survives_poisoned_batches(tmp_path, rescue):
     folder = tmp_path / "run"
-    summary = train(small_config(poisoned(every=100), rescue=rescue), folder)  # 2 of 200 sequences
+    config = small_config(poisoned(every=100), rescue=rescue, steps=60, learning_rate=0.03)  # 2 of 200 sequences
+    summary = train(config, folder)
     events = [r for r in read_metrics(folder / "metrics.jsonl") if r.get("event") == "rescue"]
     assert summary["rescues"] == len(events) > 0
     assert {e["action"] for e in events} == {rescue}
     assert all(bool(t.isfinite().all()) for t in final_tensors(folder).values())
-    assert summary["test"] < 1.0
+    assert summary["test"] < 0.5  # about 7/6 before training, 1/6 for the mean of the targets
 
 
 def test_skipping_takes_no_step_at_all(tmp_path):

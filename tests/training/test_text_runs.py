@@ -18,7 +18,8 @@ from autapse.tasks import IMDB, MNIST, POS, PTB, BAbI
 from autapse.tasks.objectives import objective
 from autapse.training import Interrupted, ModelConfig, RunConfig, Tensors, Trainer, TrainingConfig, evaluate, train
 from autapse.training.log import read_metrics
-from small import final_tensors
+from damage import message
+from small import final_tensors, metadata_of, rewrite, step_of, stopped_at
 from small_data import data_in
 from upstream import write_mnist
 from upstream_text import write_babi, write_conllu, write_imdb, write_ptb
@@ -106,6 +107,21 @@ def test_the_carried_state_matters(tmp_path):
     assert not torch.equal(a["model.head.weight"], b["model.head.weight"])
 
 
+@pytest.mark.parametrize(
+    ("names", "shape"),
+    [(["0", "0.0"], (1, 4, 6)), (["all"], (1, 4, 6)), (["0", "1"], (1, 3, 6)), (["0", "1"], (9, 4, 6))],
+)
+def test_a_state_that_does_not_fit_is_one_line(tmp_path, names, shape):
+    def change(_, tensors):
+        for name in [name for name in tensors if name.startswith("carried.")]:
+            del tensors[name]
+        tensors.update({f"carried.{name}": torch.zeros(shape) for name in names})
+
+    stopped_at(7, tmp_path / "run", text_config("gru"))
+    rewrite(tmp_path / "run", change)
+    assert "; got " in message(lambda: Trainer.resume(tmp_path / "run").train())
+
+
 def test_killed_and_resumed_equals_never_stopped(tmp_path):
     config = text_config(steps=2000, eval_every=500, checkpoint_seconds=0.0)
     code = (
@@ -113,15 +129,14 @@ def test_killed_and_resumed_equals_never_stopped(tmp_path):
         "train(RunConfig.from_json(json.loads(sys.argv[1])), 'cut')"
     )
     process = subprocess.Popen([sys.executable, "-c", code, json.dumps(config.to_json())], cwd=tmp_path)
-    state = tmp_path / "cut" / "state.json"
     deadline = time.monotonic() + 120
-    while not (state.exists() and json.loads(state.read_text())["step"] >= 13):
+    while step_of(tmp_path / "cut") < 13:
         assert time.monotonic() < deadline
         assert process.poll() is None
         time.sleep(0.002)
     process.kill()
     process.wait()
-    reached = json.loads(state.read_text())["step"]
+    reached = step_of(tmp_path / "cut")
     assert 13 <= reached < 2000
     ends = reached + 5
     whole = Trainer(text_config(steps=2000, eval_every=500))
@@ -219,7 +234,7 @@ def test_a_budget_of_time_stops_the_run_and_says_so(tmp_path):
     records = read_metrics(tmp_path / "run" / "metrics.jsonl")
     assert [r["step"] for r in records if "validation" in r] == [summary["steps"]]  # scored where it stopped
     assert summary["validation"] is not None
-    assert json.loads((tmp_path / "run" / "state.json").read_text())["finished"]
+    assert metadata_of(tmp_path / "run")["progress"]["finished"]
 
 
 def test_time_is_counted_over_all_sessions(tmp_path):

@@ -21,7 +21,7 @@ def places(lengths: list[int], two_colours: bool) -> list[tuple[int, int]]:
     return [(t, b) for t in steps for b, n in enumerate(lengths) if t < n]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(many_lengths, stencils, st.booleans())
 def test_rows_and_neighbours(lengths: list[int], stencil: tuple[int, ...], edges: bool) -> None:
     lattice = Lattice(torch.tensor(lengths, dtype=torch.long), stencil, CPU, edges)
@@ -51,7 +51,7 @@ def test_rows_and_neighbours(lengths: list[int], stencil: tuple[int, ...], edges
         assert lattice.ends[b] == (where[n - 1, b] if n else 0)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(many_lengths, stencils, st.data())
 def test_select(lengths: list[int], stencil: tuple[int, ...], data: st.DataObject) -> None:
     lattice = Lattice(torch.tensor(lengths, dtype=torch.long), stencil, CPU, False)

@@ -17,7 +17,7 @@ from autapse.solve.report import NotConvergedWarning, SolveReport
 from autapse.unfold import Parallel, scan_reference
 from autapse.unfold.line import Line, linear_scan
 from networks import BASIC, D, H, Network, every_form_layer, every_form_variant, flat
-from tolerance import close
+from tolerance import TOLERANCE, close
 
 TIGHT = 1e-14  # rtol of solves that are compared with the scan to rounding
 KINDS = ("dense", "diagonal")
@@ -41,6 +41,13 @@ def gradients(layer: Any, x: Tensor, h0: Any, **keywords: Any) -> list[Any]:
     loss = (weights * output).sum() + sum(h.square().sum() for h in flat(h_n))
     wanted = [x, *flat(h0), *layer.parameters()]
     return [output, h_n, *torch.autograd.grad(loss, wanted)]
+
+
+def near(found: Any, expected: Any) -> None:
+    """Equal to rounding of each tensor's largest element: the residual of a solve is a norm of all states."""
+    for one, other in zip(flat(found), flat(expected), strict=True):
+        size = max(float(other.detach().abs().max()), 1.0)
+        assert_close(one, other, rtol=0.0, atol=TOLERANCE[other.dtype][0] * size)
 
 
 # The linear recurrence ----------------------------------------------------------------------------------------------
@@ -95,7 +102,7 @@ def test_values_and_gradients_are_the_scans(network: Network, jacobian: str) -> 
     h0 = network.h0(B, num_layers=2, directions=2)
     parallel = with_unfold(layer, Parallel(rtol=TIGHT, jacobian=jacobian))
     for keywords in ({}, {"lengths": LENGTHS, "start": 1}):
-        close(gradients(parallel, x, h0, **keywords), gradients(layer, x, h0, **keywords))
+        near(gradients(parallel, x, h0, **keywords), gradients(layer, x, h0, **keywords))
         assert len(parallel.reports) == 4
         assert all(report.all_converged for report in parallel.reports)
 
@@ -268,17 +275,20 @@ def test_damping_changes_the_way_and_not_the_result(damping: float, jacobian: st
 
 
 def test_zero_gradients_times_exploding_products() -> None:
-    """A loss on the first steps alone: the later Jacobians overflow when multiplied, and must not be felt."""
-    layer = autapse.RNN(2, 24, unfold=Parallel())
-    with torch.no_grad():
-        layer.weight_hh_l0.normal_(std=12 / 24**0.5)
-    x = torch.randn(300, 1, 2, requires_grad=True)
+    """A loss on the first steps alone: the later Jacobians overflow when multiplied, and must not be felt.
+
+    At a state of zero the Jacobian is the matrix itself, here of 3 times a rotation: 3²⁹⁹ is beyond float32.
+    """
+    layer = autapse.RNN(2, 24, bias=False, unfold=Parallel())
+    torch.nn.init.orthogonal_(layer.weight_hh_l0, gain=3.0)
+    x = torch.zeros(300, 1, 2, requires_grad=True)
     output, _ = layer(x)
     jacobians = layer.cells["l0"].jacobian(x[1:, 0], output[:-1, 0]).detach()
     assert not linear_scan(jacobians.mT.flip(0)[:, None], torch.ones(299, 1, 24)).isfinite().all(), "too tame a network"
     (found,) = torch.autograd.grad(output[:5].sum(), x)
     (expected,) = torch.autograd.grad(with_unfold(layer, None)(x)[0][:5].sum(), x)
-    assert_close(found[:5], expected[:5], rtol=1e-2, atol=1e-2)
+    close(found[:5], expected[:5])
+    assert bool(found[:5].any())
     assert not found[5:].any()
 
 
@@ -353,8 +363,9 @@ def test_second_derivatives_are_refused() -> None:
     layer = autapse.GRU(D, H, unfold=Parallel())
     x = torch.randn(5, 2, D, requires_grad=True)
     loss = layer(x)[0].square().sum()
-    with pytest.raises(NotImplementedError, match="leave unfold out"):
-        torch.autograd.grad(loss, x, create_graph=True)
+    (gradient,) = torch.autograd.grad(loss, x, create_graph=True)
+    with pytest.raises(NotImplementedError, match="Leave unfold out"):
+        gradient.sum().backward()
 
 
 def test_autocast_solves_in_the_precision_of_the_weights() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -14,13 +13,16 @@ from torch.utils import _pytree as pytree
 
 from autapse import checks, solve
 from autapse.cells.base import Cell
-from autapse.cells.matrices import without_autocast
+from autapse.cells.matrices import full_precision, without_autocast
 from autapse.forms import State
-from autapse.solve import Groups, Linear, LinearReport, LinearSolver, NotConvergedWarning, Solver, SolveReport, System
+from autapse.gradient.function import Function, is_tracked, without_saved_tensor_hooks
+from autapse.solve import Groups, Linear, LinearReport, LinearSolver, Solver, SolveReport, System
 from autapse.solve.operator import Operator
+from autapse.solve.report import merge, warn_once
 
 RTOL = {torch.float32: 1e-6, torch.float64: 1e-12}  # some roundings: Newton doubles the digits at each iteration
-REMEDY = "Try solver=autapse.solve.Newton(max_iterations=100), a larger rtol, or smaller weights."
+CONTRACTS = 0.9  # a feedback of a norm below this is well-conditioned
+ROUNDS = 4  # of the power iteration that estimates a norm
 
 
 class EquilibriumRule(Cell):
@@ -36,8 +38,6 @@ class EquilibriumRule(Cell):
 
     stencil: ClassVar[tuple[int, ...]] = (-1, 0)
     floor: float = 0.0  # of |1 − ∂φ/∂h'| where it is diagonal
-    recorder: list[SolveReport] | None = None  # takes the reports of steps while a layer listens
-    told: bool = False  # that a step did not converge
 
     def __init__(
         self,
@@ -52,6 +52,7 @@ class EquilibriumRule(Cell):
         super().__init__(input_size, hidden_size, bias, device, dtype)
         self.solver = solver
         self._solver = _checked_solver(solver)
+        self._factorises = solver in (None, "newton")  # I − ∂φ/∂h, so that its condition is within reach
         self.rtol = None if rtol is None else checks.number("rtol", rtol, low=0.0)
         self._looked_at = False
 
@@ -81,34 +82,41 @@ class EquilibriumRule(Cell):
     # What every rule offers -------------------------------------------------------------------------------------
 
     def step(self, u: Tensor, state: State, weights: Any, t: int) -> State:
+        state, report = self.solved_step(u, state, weights)
+        self.warn_if_unsolved(report, "step")
+        return state
+
+    def solved_step(self, u: Tensor, state: State, weights: Any) -> tuple[State, SolveReport]:
+        """`step`, and how the solve of each row went."""
         (previous,) = state
         with without_autocast(previous.device.type):  # half precision cannot reach the tolerance
             dtype = torch.promote_types(u.dtype, previous.dtype)
-            u, previous = u.to(dtype), previous.to(dtype)
-            h, report = self.settle(previous, u, weights)
-        if self.recorder is not None:
-            self.recorder.append(report)
-        else:
-            self.tell(report, "step")
-        return (h,)
+            wide = full_precision(dtype)
+            if wide != dtype:
+                weights = pytree.tree_map_only(Tensor, lambda w: w.to(wide) if w.is_floating_point() else w, weights)
+            h, report = self.settle(previous.to(wide), u.to(wide), weights)
+        return (h.to(dtype),), report
 
     def settle(self, previous: Tensor, u: Tensor, weights: Any) -> tuple[Tensor, SolveReport]:
         """The state after a step, with its implicit gradient, and how the solve of each row went."""
         if previous.is_meta:
             return torch.empty_like(previous), SolveReport.empty("nothing", len(previous))
         leaves, tree = pytree.tree_flatten(weights)
-        operands = [previous, u, *leaves]
-        with torch.no_grad():
-            constant = [o.detach() if isinstance(o, Tensor) else o for o in operands]
-            given = (constant[0], constant[1], pytree.tree_unflatten(constant[2:], tree))
-            self._look_at(*given)
-            h, report = self.solve(*given)
-            # Without a number to compare there is no best point: NaN, as any other network has.
-            lost = ~report.residual.isfinite()
-            if bool(lost.any()):
-                h = h.masked_fill(lost.to(h.device)[:, None], torch.nan)
-        if torch.is_grad_enabled() and any(isinstance(o, Tensor) and o.requires_grad for o in operands):
-            h = _Settled.apply(h, self, tree, *operands)
+        operands = (previous, u, *leaves)
+        reports: list[SolveReport] = []
+        run = _Settled.apply if is_tracked(operands) else _Settled.forward
+        h = run(self, tree, reports.append, *operands)
+        return h, merge(reports, len(previous), worst=True)  # there are several under vmap
+
+    @torch.no_grad()
+    def solve_finite(self, previous: Tensor, u: Tensor, weights: Any) -> tuple[Tensor, SolveReport]:
+        """`solve`, with NaN for rows whose residual is not finite, as any other network has it."""
+        with without_saved_tensor_hooks():
+            self._look_at(previous, u, weights)
+            h, report = self.solve(previous, u, weights)
+        lost = ~report.residual.isfinite()
+        if bool(lost.any()):
+            h = h.masked_fill(lost.to(h.device)[:, None], torch.nan)
         return h, report
 
     def solve(self, previous: Tensor, u: Tensor, weights: Any) -> tuple[Tensor, SolveReport]:
@@ -119,28 +127,28 @@ class EquilibriumRule(Cell):
         h, report = solver.solve(system, rtol=rtol)
         return h, self.flag(h, previous, u, weights, report)
 
+    def flag(self, h: Tensor, previous: Tensor, u: Tensor, weights: Any, report: SolveReport) -> SolveReport:
+        """The report with the rows flagged that are at or near a singular point, where that costs little to know."""
+        if not (self.floor or self._factorises):
+            return report
+        feedback = Feedback(self.feedback(h, previous, u, weights), self.floor)
+        if self.floor:
+            report = replace(report, flagged=feedback.at_floor().cpu())
+        return report.ill_conditioned(loses_half(feedback.amplification(), h.dtype))
+
     def tolerance(self, like: Tensor) -> float:
         """The relative residual to reach."""
         return RTOL.get(like.dtype, 1e-2) if self.rtol is None else self.rtol
 
-    def flag(self, h: Tensor, previous: Tensor, u: Tensor, weights: Any, report: SolveReport) -> SolveReport:
-        """The report with the rows marked at which the floor acts."""
-        if not self.floor:
-            return report
-        slack = (1 - self.feedback(h, previous, u, weights)).abs()
-        return replace(report, flagged=(slack < self.floor).any(1).cpu())
-
-    def tell(self, report: SolveReport, what: str) -> None:
+    def warn_if_unsolved(self, report: SolveReport, what: str) -> None:
         """Warn, the first time that not all has converged."""
-        if report.all_converged or self.told:
+        if report.all_converged:
             return
-        self.told = True
         failed, count = int((~report.converged).sum()), len(report.converged)
-        warnings.warn(
+        warn_once(
+            self,
             f"{type(self).__name__}: {failed} of {count} {what}s did not converge, the worst residual is "
-            f"{float(report.residual.max()):.2g}; their states are kept as they are. {REMEDY}",
-            NotConvergedWarning,
-            stacklevel=2,
+            f"{float(report.residual.max()):.2g}; their states are kept as they are. {report.sentences()}",
         )
 
     def _look_at(self, previous: Tensor, u: Tensor, weights: Any) -> None:
@@ -239,43 +247,114 @@ class Feedback(Linear):
         matrices = identity - (self.matrices.mT if transposed else self.matrices)
         return torch.linalg.solve_ex(matrices, b.unsqueeze(2))[0].squeeze(2)
 
+    def at_floor(self) -> Tensor:  # [B] bool
+        """The rows where the floor acts."""
+        return ((1 - self.matrices).abs() < self.floor).any(1)
 
-class _Settled(torch.autograd.Function):
-    """The solution h of h = φ(h, *operands) as a function of the operands: dh = (I − ∂φ/∂h)⁻¹ · ∂φ/∂operand."""
+    def amplification(self) -> Tensor:  # [B]
+        """‖(I − ∂φ/∂h)⁻¹‖·(1 + ‖∂φ/∂h‖): how much a rounding error of φ may grow in h."""
+        if self.matrices.dim() == 2:
+            return (1 + self.matrices.abs().amax(1)) / (1 - self.matrices).abs().amin(1)
+        bound = self.matrices.flatten(1).norm(dim=1)
+        if bool((bound < CONTRACTS).all()):
+            return (1 + bound) / (1 - bound)
+        identity = torch.eye(self.matrices.shape[2], dtype=bound.dtype, device=bound.device)
+        return amplification(self.matrices, *torch.linalg.lu_factor_ex(identity - self.matrices)[:2])
+
+
+def amplification(feedback: Tensor, LU: Tensor, pivots: Tensor) -> Tensor:  # [..., H, H], ..., [..., H] -> [...]
+    """An estimate of ‖(I − J)⁻¹‖·(1 + ‖J‖) in the spectral norm; LU and pivots are the factors of I − J."""
+
+    def solve_both(v: Tensor) -> Tensor:
+        return torch.linalg.lu_solve(LU, pivots, torch.linalg.lu_solve(LU, pivots, v), adjoint=True)
+
+    inverse = _spectral_norm(solve_both, feedback)
+    # A singular matrix gives zeros to divide by; what follows from them is not finite.
+    inverse = torch.where(inverse.isnan() & feedback.isfinite().all(-1).all(-1), torch.inf, inverse)
+    return inverse * (1 + _spectral_norm(lambda v: feedback.mT @ (feedback @ v), feedback))
+
+
+def _spectral_norm(square: Callable[[Tensor], Tensor], like: Tensor) -> Tensor:
+    """‖A‖ by a few rounds of the power iteration, given v -> AᵀA·v."""
+    n = like.shape[-1]
+    # No two entries alike, so that no matrix of a simple pattern is orthogonal to it.
+    v = torch.cos(torch.arange(n, dtype=like.dtype, device=like.device) * 1.7 + 0.3).expand(like.shape[:-1])
+    v, size = v.unsqueeze(-1), torch.ones(like.shape[:-2], dtype=like.dtype, device=like.device)
+    for _ in range(ROUNDS):
+        v = square(v / v.norm(dim=-2, keepdim=True).clamp_min(torch.finfo(like.dtype).tiny))
+        size = v.norm(dim=(-2, -1))
+    return size.sqrt()
+
+
+def loses_half(amplification: Tensor, dtype: torch.dtype) -> Tensor:
+    """Whether rounding, grown by that much, may reach half of the digits."""
+    return amplification * torch.finfo(dtype).eps ** 0.5 > 1
+
+
+class _Settled(Function):
+    """The solution h of h = φ(h, *operands) as a function of the operands: dh = (I − ∂φ/∂h)⁻¹ · ∂φ/∂operand.
+
+    Its derivatives use saved tensors alone, the solution among them, so that they can be differentiated again.
+    """
 
     @staticmethod
-    def forward(found: Tensor, rule: EquilibriumRule, tree: Any, *operands: Any) -> Tensor:
-        return found.clone()
+    def forward(rule: EquilibriumRule, tree: Any, note: Callable[[SolveReport], None], *operands: Any) -> Tensor:
+        constant = [o.detach() if isinstance(o, Tensor) else o for o in operands]
+        h, report = rule.solve_finite(constant[0], constant[1], pytree.tree_unflatten(constant[2:], tree))
+        note(report)
+        return h
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        _, ctx.rule, ctx.tree, *operands = inputs
+        ctx.rule, ctx.tree, _, *operands = inputs
         ctx.others = [None if isinstance(o, Tensor) else o for o in operands]
         ctx.places = [n for n, o in enumerate(operands) if isinstance(o, Tensor)]
         ctx.save_for_backward(output, *(operands[n] for n in ctx.places))
+        ctx.save_for_forward(output, *(operands[n] for n in ctx.places))
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-        # Of saved tensors alone, the solution among them, so that autograd can differentiate it again.
-        h, *tensors = ctx.saved_tensors
         needed = ctx.needs_input_grad[3:]
         wanted = [n for n in ctx.places if needed[n]]
+        with without_autocast(gradient.device.type):
+            phi, values, feedback = _Settled._at_solution(ctx, wanted)
+            pull = torch.func.vjp(phi, *values)[1]
+            found = dict(zip(wanted, pull(feedback.resolve(gradient, transposed=True)), strict=True))
+        return (None, None, None, *(found.get(n) for n in range(len(ctx.others))))
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Tensor:
+        given = {n: tangent for n, tangent in enumerate(tangents[3:]) if tangent is not None}
+        with without_autocast(ctx.saved_tensors[0].device.type):
+            phi, values, feedback = _Settled._at_solution(ctx, list(given))
+            return feedback.resolve(_pushed(phi, values, tuple(given.values())))
+
+    @staticmethod
+    def _at_solution(ctx: Any, wanted: list[int]) -> tuple[Callable[..., Tensor], tuple[Tensor, ...], Feedback]:
+        """φ at the solution as a function of the wanted operands, the values of these, and ∂φ/∂h."""
+        h, *tensors = ctx.saved_tensors
         operands = list(ctx.others)
         for n, tensor in zip(ctx.places, tensors, strict=True):
             operands[n] = tensor
+
+        def arguments(filled: list[Any]) -> tuple[Any, ...]:
+            return h, filled[0], filled[1], pytree.tree_unflatten(filled[2:], ctx.tree)
 
         def phi(*values: Tensor) -> Tensor:
             filled = list(operands)
             for n, value in zip(wanted, values, strict=True):
                 filled[n] = value
-            return ctx.rule.phi(h, filled[0], filled[1], pytree.tree_unflatten(filled[2:], ctx.tree))
+            return ctx.rule.phi(*arguments(filled))
 
-        with without_autocast(h.device.type):
-            weights = pytree.tree_unflatten(operands[2:], ctx.tree)
-            feedback = Feedback(ctx.rule.feedback(h, operands[0], operands[1], weights), ctx.rule.floor)
-            pull = torch.func.vjp(phi, *(operands[n] for n in wanted))[1]
-            found = dict(zip(wanted, pull(feedback.resolve(gradient, transposed=True)), strict=True))
-        return (None, None, None, *(found.get(n) for n in range(len(operands))))
+        feedback = Feedback(ctx.rule.feedback(*arguments(operands)), ctx.rule.floor)
+        return phi, tuple(operands[n] for n in wanted), feedback
+
+
+def _pushed(function: Callable[..., Tensor], values: tuple[Tensor, ...], tangents: tuple[Tensor, ...]) -> Tensor:
+    """The derivative along tangents, by reverse mode twice: forward mode cannot be nested inside dual tensors."""
+    value, pull = torch.func.vjp(function, *values)[:2]
+    (pushed,) = torch.func.vjp(pull, torch.zeros_like(value))[1](tangents)
+    return pushed
 
 
 @dataclass(frozen=True, kw_only=True)

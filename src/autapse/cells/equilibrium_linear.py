@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -10,18 +10,33 @@ from torch.nn import functional as F
 
 from autapse import checks
 from autapse.cells.base import uniform_, zeros_
-from autapse.cells.equilibrium import EquilibriumRule
-from autapse.cells.matrices import without_autocast
+from autapse.cells.equilibrium import EquilibriumRule, amplification, loses_half
+from autapse.cells.matrices import full_precision, without_autocast
+from autapse.gradient.function import Function, observe
 from autapse.solve import SolveReport
+from autapse.solve.report import merge
+
+
+class Weights(NamedTuple):
+    """What a step uses."""
+
+    U: Tensor
+    V: Tensor
+    first_order: Tensor | None = None  # I + U, or
+    LU: Tensor | None = None  # the factors of I − U,
+    pivots: Tensor | None = None
+    ill: Tensor | None = None  # [] bool, whether it is ill-conditioned,
+    bulk: Tensor | None = None  # [], and 1 + ‖U‖
 
 
 class EquilibriumLinear(EquilibriumRule):
     """h' = U·h' + V·h + W·x + b
 
-    ERNN paper, equation 10. Its solution is in closed form, h' = (I − U)⁻¹·(V·h + W·x + b), the inverse made once per
-    sequence; `alignment="first_order"` is the paper's equation 11, I + U for (I − U)⁻¹, which misses the equilibrium by
-    U²·(V·h + W·x + b), as the report's residual tells. V and W start uniform in ±1/√n, U = 0, b = 0 (the paper does not
-    state it). For `solver` and `rtol` see `EquilibriumRule`.
+    ERNN paper, equation 10. Its solution is in closed form, h' = (I − U)⁻¹·(V·h + W·x + b), by a factorisation that is
+    made once per sequence. Where I − U is so nearly singular that rounding may cost half of the digits of h', the
+    report says so (`Reason.ILL_CONDITIONED`). `alignment="first_order"` is the paper's equation 11, I + U for
+    (I − U)⁻¹, which misses the equilibrium by U²·(V·h + W·x + b): that is the report's residual. V and W start uniform
+    in ±1/√n, U = 0, b = 0 (the paper does not state it). For `solver` and `rtol` see `EquilibriumRule`.
     """
 
     def __init__(
@@ -45,42 +60,73 @@ class EquilibriumLinear(EquilibriumRule):
     def drive(self, x: Tensor) -> Tensor:
         return F.linear(x, self.weight_ih, self.bias_h)
 
-    def prepare(self) -> tuple[Tensor, Tensor, Tensor | None]:
-        """U, V, and what is multiplied with V·h + W·x + b."""
-        U = self.weight_align
-        if self.solver is not None:
-            return U, self.weight_hh, None
-        identity = torch.eye(self.hidden_size, dtype=U.dtype, device=U.device)
+    def prepare(self) -> Weights:
+        U, V = self.weight_align, self.weight_hh
         if self.alignment == "first_order":
-            return U, self.weight_hh, identity + U
-        with without_autocast(U.device.type):
-            return U, self.weight_hh, torch.linalg.inv_ex(identity - U)[0]
+            return Weights(U, V, torch.eye(self.hidden_size, dtype=U.dtype, device=U.device) + U)
+        with torch.no_grad(), without_autocast(U.device.type):
+            wide = U.to(full_precision(U.dtype))
+            identity = torch.eye(self.hidden_size, dtype=wide.dtype, device=wide.device)
+            LU, pivots, _ = torch.linalg.lu_factor_ex(identity - wide)
+            ill = loses_half(amplification(wide, LU, pivots), wide.dtype)
+            return Weights(U, V, None, LU, pivots, ill, 1 + torch.linalg.vector_norm(wide))
 
-    def phi(self, h: Tensor, previous: Tensor, u: Tensor, weights: tuple[Tensor, Tensor, Tensor | None]) -> Tensor:
-        U, V, _ = weights
-        return F.linear(h, U) + F.linear(previous, V) + u
+    def phi(self, h: Tensor, previous: Tensor, u: Tensor, weights: Weights) -> Tensor:
+        return F.linear(h, weights.U) + F.linear(previous, weights.V) + u
 
-    def feedback(self, h: Tensor, previous: Tensor, u: Tensor, weights: tuple[Tensor, Tensor, Tensor | None]) -> Tensor:
-        return weights[0].expand(len(h), -1, -1)
+    def feedback(self, h: Tensor, previous: Tensor, u: Tensor, weights: Weights) -> Tensor:
+        return weights.U.expand(len(h), -1, -1)
 
-    def settle(
-        self, previous: Tensor, u: Tensor, weights: tuple[Tensor, Tensor, Tensor | None]
-    ) -> tuple[Tensor, SolveReport]:
-        _, V, align = weights
-        if align is None or previous.is_meta:
+    def flag(self, h: Tensor, previous: Tensor, u: Tensor, weights: Weights, report: SolveReport) -> SolveReport:
+        return report if weights.ill is None else report.ill_conditioned(weights.ill.expand(len(h)))
+
+    def settle(self, previous: Tensor, u: Tensor, weights: Weights) -> tuple[Tensor, SolveReport]:
+        """Its own way is linear in the drive, with the same factors at all steps."""
+        if self.solver is not None or previous.is_meta:
             return super().settle(previous, u, weights)
-        h = F.linear(F.linear(previous, V) + u, align)
-        return h, self._report(h, previous, u, weights)
+        U, V, first_order, LU, pivots, ill, bulk = weights
+        right = F.linear(previous, V) + u
+        own = first_order is None
+        h = _Resolved.apply(U, right, LU, pivots, False) if own else F.linear(right, first_order)  # type: ignore[arg-type]
+        reports: list[SolveReport] = []
+        observe(lambda *values: reports.append(self._report(*values)), h, right, U, ill, bulk)
+        return h, merge(reports, len(h), worst=True)  # there are several under vmap
 
-    @torch.no_grad()
-    def _report(self, h: Tensor, previous: Tensor, u: Tensor, weights: Any) -> SolveReport:
-        residual, size = (self.phi(h, previous, u, weights) - h).norm(dim=1).double(), h.norm(dim=1).double()
-        one = torch.ones(len(h), dtype=torch.long)
-        # What the caller asked for is there, with first_order too: only numbers that are none count as failed.
-        good = (
-            h.isfinite().all(1)
-            if self.alignment == "first_order"
-            else residual <= self.tolerance(h) * (size + u.norm(dim=1))
-        )
-        found = torch.where(residual == 0, 0.0, residual / size).nan_to_num(nan=torch.inf)
-        return SolveReport(good.cpu(), found.cpu(), one, one.double(), (self.alignment,) * len(h))
+    def _report(self, h: Tensor, right: Tensor, U: Tensor, ill: Tensor | None, bulk: Tensor | None) -> SolveReport:
+        parts = torch.stack((F.linear(h, U) + right - h, h, right))
+        residual, size, given = torch.linalg.vector_norm(parts, dim=2)
+        # The first order is what the caller asked for: it fails only where it is not finite. The solution is measured
+        # against each term of the residual, since no method can go below their rounding.
+        good = size.isfinite() if bulk is None else residual <= self.tolerance(h) * (bulk * size + given)
+        relative = torch.where(residual == 0, residual, residual / size).nan_to_num(nan=torch.inf, posinf=torch.inf)
+        one = torch.ones_like(size)
+        report = SolveReport.make(good, relative, one, one, self.alignment, torch.finfo(h.dtype).eps)
+        return report if ill is None else report.ill_conditioned(ill.expand(len(h)))
+
+
+class _Resolved(Function):
+    """(I − U)⁻¹·right, or with its transpose, by the factors of I − U: a function of U and right."""
+
+    @staticmethod
+    def forward(U: Tensor, right: Tensor, LU: Tensor, pivots: Tensor, transposed: bool) -> Tensor:
+        return torch.linalg.lu_solve(LU, pivots, right, left=False, adjoint=not transposed)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        U, _, LU, pivots, ctx.transposed = inputs
+        ctx.save_for_backward(U, LU, pivots, output)
+        ctx.save_for_forward(U, LU, pivots, output)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+        U, LU, pivots, h = ctx.saved_tensors
+        v = _Resolved.apply(U, gradient, LU, pivots, not ctx.transposed)
+        return h.mT @ v if ctx.transposed else v.mT @ h, v, None, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, of_U: Tensor | None, of_right: Tensor | None, *_: Any) -> Tensor:
+        U, LU, pivots, h = ctx.saved_tensors
+        right = torch.zeros_like(h) if of_right is None else of_right
+        if of_U is not None:
+            right = right + h @ (of_U if ctx.transposed else of_U.mT)
+        return _Resolved.apply(U, right, LU, pivots, ctx.transposed)

@@ -11,7 +11,9 @@ from torch.nn import functional as F
 from autapse import checks
 from autapse.cells.base import uniform_, zeros_
 from autapse.cells.equilibrium import EquilibriumRule
+from autapse.gradient.function import Function, observe
 from autapse.solve import SolveReport
+from autapse.solve.report import merge
 
 ITERATIONS = 30  # never reached: four are the most over all numbers, see the tests
 SATURATED = 30.0  # beyond it tanh is 1 to every digit
@@ -65,41 +67,54 @@ class EquilibriumTanh(EquilibriumRule):
             return super().settle(previous, u, weights)
         alpha = u + F.linear(previous, weights)
         h, iterations = _Phi.apply(alpha, self.floor)
-        with torch.no_grad():
-            settled = torch.tanh(h + alpha)
-            residual, size = torch.stack((settled - h, h)).norm(dim=2).double()
-            relative = torch.where(residual == 0, 0.0, residual / size).nan_to_num(nan=torch.inf)
-            report = SolveReport(
-                (relative <= self.tolerance(u)).cpu(),
-                relative.cpu(),
-                iterations.cpu(),
-                1.0 + iterations.double().cpu(),
-                ("scalar newton",) * len(h),
-                (settled.square() < self.floor).any(1).cpu(),
-            )
-        return h, report
+        reports: list[SolveReport] = []
+        observe(lambda *values: reports.append(self._report(*values)), alpha, h, iterations)
+        return h, merge(reports, len(alpha), worst=True)  # there are several under vmap
+
+    def _report(self, alpha: Tensor, h: Tensor, iterations: Tensor) -> SolveReport:
+        settled = torch.tanh(h + alpha)
+        residual, size = torch.stack((settled - h, h)).norm(dim=2).double()
+        relative = torch.where(residual == 0, 0.0, residual / size).nan_to_num(nan=torch.inf)
+        return SolveReport.make(
+            relative <= self.tolerance(h),
+            relative,
+            iterations,
+            1.0 + iterations,
+            "scalar newton",
+            torch.finfo(h.dtype).eps,
+            flagged=(settled.square() < self.floor).any(1),
+        )
 
 
-class _Phi(torch.autograd.Function):
+class _Phi(Function):
     """Φ(α), and the iterations of each row: dΦ = (1 − Φ²)/Φ² dα, with the floor."""
 
     @staticmethod
     def forward(alpha: Tensor, floor: float) -> tuple[Tensor, Tensor]:
         h, iterations = equilibrium(alpha)
-        # A row with a unit that is no number is none, as with any other network.
+        # One NaN unit makes the whole row NaN, as in any other network.
         return h.masked_fill(h.isnan().any(1, keepdim=True), torch.nan), iterations
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, float], output: tuple[Tensor, Tensor]) -> None:
         ctx.floor = inputs[1]
         ctx.save_for_backward(output[0])
+        ctx.save_for_forward(output[0])
         ctx.mark_non_differentiable(output[1])
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor, _: Any) -> tuple[Tensor, None]:
-        # Of the saved solution alone, so that autograd can differentiate it again.
+        return gradient * _Phi._slope(ctx), None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, _: Any) -> tuple[Tensor, None]:
+        return tangent * _Phi._slope(ctx), None
+
+    @staticmethod
+    def _slope(ctx: Any) -> Tensor:
+        """From the saved solution alone, so that autograd can differentiate it again."""
         square = ctx.saved_tensors[0].square()
-        return gradient * (1 - square) / square.clamp_min(ctx.floor), None
+        return (1 - square) / square.clamp_min(ctx.floor)
 
 
 def equilibrium(alpha: Tensor) -> tuple[Tensor, Tensor]:  # [B, H] -> [B, H], [B]

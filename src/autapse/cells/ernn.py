@@ -9,6 +9,7 @@ from torch import Tensor
 
 from autapse import checks
 from autapse.cells.base import FormCell, uniform_, zeros_
+from autapse.cells.matrices import settled
 from autapse.forms import ACTIVATIONS, Form, Leaky
 
 ALIGNMENTS = ("first_order", "exact", "none")
@@ -64,8 +65,7 @@ class ERNN(FormCell):
             return matrix
         if self.alignment == "first_order":
             return matrix + self.weight_align @ matrix
-        identity = torch.eye(self.hidden_size, dtype=matrix.dtype, device=matrix.device)
-        return torch.linalg.solve(identity - self.weight_align, matrix)
+        return settled(self.weight_align, matrix)
 
     def affine(self) -> tuple[Tensor, Tensor | None]:
         if self.bias_h is None:

@@ -2,11 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import math
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor
+
+
+def full_precision(dtype: torch.dtype) -> torch.dtype:
+    """The dtype to compute in: float32 for half precision, which LAPACK and the matrix exponential do not serve."""
+    return torch.promote_types(dtype, torch.float32)
+
+
+def in_full_precision(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A function of matrices computed in full precision, its result in the dtype of the first."""
+
+    @functools.wraps(function)
+    def widened(*matrices: Tensor) -> Tensor:
+        dtype, device = matrices[0].dtype, matrices[0].device.type
+        wide = full_precision(dtype)
+        if wide == dtype and not torch.is_autocast_enabled(device):
+            return function(*matrices)
+        with without_autocast(device):
+            return function(*(matrix.to(wide) for matrix in matrices)).to(dtype)
+
+    return widened
+
+
+def without_autocast(device_type: str) -> AbstractContextManager[object]:
+    available = torch.amp.is_autocast_available(device_type)  # not on the meta device
+    return torch.autocast(device_type, enabled=False) if available else nullcontext()
 
 
 def skew(free: Tensor, n: int) -> Tensor:
@@ -16,11 +43,15 @@ def skew(free: Tensor, n: int) -> Tensor:
     return W - W.t()
 
 
+@in_full_precision
 def exponential(A: Tensor) -> Tensor:
     """exp(A), orthogonal with determinant 1 for a skew A."""
-    return torch.linalg.matrix_exp(A)
+    # As exp(A + I) / e: for matrices of small norm torch's polynomial has a wrong coefficient (pytorch/pytorch#196592).
+    identity = torch.eye(A.shape[0], dtype=A.dtype, device=A.device)
+    return torch.linalg.matrix_exp(A + identity) / math.e
 
 
+@in_full_precision
 def cayley(A: Tensor) -> Tensor:
     """(I − A)⁻¹(I + A), orthogonal without the eigenvalue −1 for a skew A."""
     identity = torch.eye(A.shape[0], dtype=A.dtype, device=A.device)
@@ -47,20 +78,22 @@ def _rotate_pairs(matrix: Tensor, angle: Tensor, offset: int) -> Tensor:
     return torch.cat([matrix[:offset], turned, matrix[offset + 2 * pairs :]])
 
 
+@in_full_precision
 def reflections(vectors: Tensor) -> Tensor:
     """The product of the Householder reflections I − 2vvᵀ/(vᵀv) along the columns v of `vectors` [n, m].
 
     In the compact form I − V·T⁻¹·Vᵀ, T the upper triangle of VᵀV with its diagonal halved: matrix products instead of m
     rank-one updates.
     """
-    with without_autocast(vectors.device.type):  # bfloat16 has no triangular solve
-        unit = vectors / vectors.norm(dim=0, keepdim=True)
-        gram = unit.t() @ unit
-        T = torch.triu(gram, diagonal=1) + 0.5 * torch.eye(gram.shape[0], dtype=gram.dtype, device=gram.device)
-        identity = torch.eye(unit.shape[0], dtype=unit.dtype, device=unit.device)
-        return identity - unit @ torch.linalg.solve_triangular(T, unit.t(), upper=True)
+    unit = vectors / vectors.norm(dim=0, keepdim=True)
+    gram = unit.t() @ unit
+    T = torch.triu(gram, diagonal=1) + 0.5 * torch.eye(gram.shape[0], dtype=gram.dtype, device=gram.device)
+    identity = torch.eye(unit.shape[0], dtype=unit.dtype, device=unit.device)
+    return identity - unit @ torch.linalg.solve_triangular(T, unit.t(), upper=True)
 
 
-def without_autocast(device_type: str) -> AbstractContextManager[object]:
-    available = torch.amp.is_autocast_available(device_type)  # not on the meta device
-    return torch.autocast(device_type, enabled=False) if available else nullcontext()
+@in_full_precision
+def settled(feedback: Tensor, matrix: Tensor) -> Tensor:
+    """(I − feedback)⁻¹·matrix."""
+    identity = torch.eye(feedback.shape[0], dtype=feedback.dtype, device=feedback.device)
+    return torch.linalg.solve(identity - feedback, matrix)

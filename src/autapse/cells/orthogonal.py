@@ -10,7 +10,7 @@ from torch import Tensor
 
 from autapse import checks
 from autapse.cells.base import FormCell, uniform_, zeros_
-from autapse.cells.matrices import cayley, exponential, reflections, rotations, skew
+from autapse.cells.matrices import cayley, exponential, full_precision, reflections, rotations, skew
 from autapse.forms import ACTIVATIONS, Form, Leaky
 
 PARAMETRIZATIONS = ("exp", "cayley", "rotations")
@@ -73,7 +73,8 @@ class OrthogonalRNN(FormCell):
     def matrix(self) -> Tensor:
         """R, [H, H], orthogonal."""
         if self.parametrization == "rotations":
-            return rotations(self.weight_hh.split(self._pairs()), self.hidden_size)
+            angles = self.weight_hh.to(full_precision(self.weight_hh.dtype))
+            return rotations(angles.split(self._pairs()), self.hidden_size).to(self.weight_hh.dtype)
         A = skew(self.weight_hh, self.hidden_size)
         return exponential(A) if self.parametrization == "exp" else cayley(A)
 

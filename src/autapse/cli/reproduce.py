@@ -6,16 +6,19 @@ import re
 import shlex
 from dataclasses import dataclass, field
 from itertools import groupby
-from operator import itemgetter
+from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 from tyro.conf import UseAppendAction
 
-from autapse import checks, files, terminal
+from autapse import checks, terminal
 from autapse.cli.parse import parse, positional, wants_help
 from autapse.cli.run import one_process_only
+
+if TYPE_CHECKING:
+    from autapse.reproduce.result import Result
 
 USAGE = """usage: autapse reproduce list [PREFIX]
        autapse reproduce show ID
@@ -51,7 +54,9 @@ class Report:
     results: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("reproductions")
     """Folder with the result files."""
     out: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("reproductions/README.md")
-    """The page: what stands between its two marks is made anew, and it is begun where there is none."""
+    """The page: what is between its two marks is written again. It is begun if there is none."""
+    check: bool = False
+    """Write nothing; fail if the page or a picture is not what the results give."""
 
 
 def main(words: list[str]) -> int:
@@ -65,7 +70,7 @@ def main(words: list[str]) -> int:
         return _show(rest)
     if name == "report":
         return _report(parse(Report, "reproduce report", rest))
-    return _reproduce(name, parse(Reproduce, f"reproduce {name}", rest), shlex.join(["autapse", "reproduce", *words]))
+    return _reproduce(name, parse(Reproduce, f"reproduce {name}", rest), words)
 
 
 def _list(words: list[str]) -> int:
@@ -100,25 +105,35 @@ def _show(words: list[str]) -> int:
 
 
 def _report(args: Report) -> int:
+    from autapse.reproduce.paper import read_papers
     from autapse.reproduce.recipe import recipes_root
-    from autapse.reproduce.report import read_results, render, write_page
+    from autapse.reproduce.report import check_page, write_page
+    from autapse.reproduce.result import read_results
 
     results = read_results(recipes_root(), args.results)
     if not results:
         raise checks.InputError(f"{args.results} has no results. `autapse reproduce ID` makes one.")
-    write_page(args.out, render(results))
-    terminal.write(f"{sum(map(len, results.values()))} results: {args.out}")
+    papers = read_papers(recipes_root())
+    count = sum(map(len, results.values()))
+    if args.check:
+        check_page(args.out, results, papers)
+        terminal.write(f"{args.out} is what {count} results give.")
+        return 0
+    for note in write_page(args.out, results, papers):
+        terminal.write(note)
+    terminal.write(f"{count} results: {args.out}")
     return 0
 
 
-def _reproduce(name: str, args: Reproduce, command: str) -> int:
+def _reproduce(name: str, args: Reproduce, words: list[str]) -> int:
     from autapse.reproduce.recipe import find_recipe
 
     one_process_only("reproduce", "`autapse run`")
     recipe = find_recipe(name)
     budget = None if args.budget is None else seconds(args.budget)
     overrides = dict(_setting(text) for text in args.set)
-    from autapse.reproduce.run import Plan, result_path
+    from autapse.reproduce.result import result_path, write_result
+    from autapse.reproduce.run import Plan
 
     path = result_path(args.results, recipe.id, args.seed)
     if path.exists():
@@ -136,37 +151,51 @@ def _reproduce(name: str, args: Reproduce, command: str) -> int:
     console = Console()
     _announce(console, plan)
     folder = args.runs / (recipe.id if not args.seed else f"{recipe.id}-seed{args.seed}")
+    command = command_of(recipe.id, args)
     try:
         result = reproduce(plan, folder, command, lambda config: Screen(console, config.model.cell, config.task.metric))
     except Interrupted as stop:
-        raise stop.going_on_with(command) from None
-    files.write_json(path, result)
+        raise stop.going_on_with(shlex.join(["autapse", "reproduce", *words])) from None
+    write_result(path, result)
     _print_result(console, result, path)
     return 0
 
 
+def command_of(recipe: str, args: Reproduce) -> str:
+    """What anybody types to train this again: the recipe and its options, without the folders of this machine.
+
+    >>> command_of("rin/table3/rin/task-01", Reproduce(budget="5m", seed=1, runs=Path("/tmp/runs")))
+    'autapse reproduce rin/table3/rin/task-01 --budget 5m --seed 1'
+    """
+    words = ["autapse", "reproduce", recipe]
+    words += [] if args.budget is None else ["--budget", args.budget]
+    words += ["--seed", str(args.seed)] if args.seed else []
+    words += [word for setting in args.set for word in ("--set", setting)]
+    return shlex.join(words)
+
+
 def _announce(console: Any, plan: Any) -> None:
-    from autapse.reproduce.report import duration
+    from autapse.reproduce.score import duration
 
     time = "to the paper's end" if plan.budget is None else f"within {duration(plan.budget)}"
     lines = [f"{plan.recipe.id}, {time}"]
-    by_reason = itemgetter("reason")
+    by_reason = attrgetter("reason")
     for reason, differences in groupby(sorted(plan.differences(), key=by_reason), key=by_reason):
-        lines += [f"  {one['setting']}: {one['here']} instead of the paper's {one['paper']}" for one in differences]
+        lines += [f"  {one.setting}: {one.here} instead of the paper's {one.paper}" for one in differences]
         lines.append(f"    why: {reason}")
     lines += [f"  inferred: {setting}: {reading}" for setting, reading in plan.recipe.inferred.items()]
     for line in lines:
         console.print(line)
 
 
-def _print_result(console: Any, result: dict[str, Any], path: Path) -> None:
-    from autapse.reproduce.report import duration
+def _print_result(console: Any, result: Result, path: Path) -> None:
+    from autapse.reproduce.score import duration
 
-    against = "not in the paper" if result["paper"] is None else f"paper: {result['paper']}"
-    lines = [f"{result['unit']}: {result['ours']} ({against})"]
-    if result["held_out"] is not None:
-        lines[0] += f"; before the refit on all training data: {result['held_out']}"
-    took = f"{result['steps']} steps, {result['epochs']:.3g} epochs, {duration(result['seconds'])}, {result['ended']}"
+    against = "not in the paper" if result.paper is None else f"paper: {result.paper}"
+    lines = [f"{result.unit}: {result.ours} ({against})"]
+    if result.held_out is not None:
+        lines[0] += f"; before the refit on all training data: {result.held_out}"
+    took = f"{result.steps} steps, {result.epochs:.3g} epochs, {duration(result.seconds)}, {result.ended}"
     lines += [took, f"result: {path}"]
     for line in lines:
         console.print(line)

@@ -22,20 +22,20 @@ class Resume:
 
 def main(words: list[str]) -> int:
     args = parse(Resume, "resume", words)
-    from autapse.training.checkpoint import find_run, read_state, read_tensors
+    from autapse.training.checkpoint import find_run, read_run
     from autapse.training.log import Screen
     from autapse.training.loop import Trainer
 
     folder = find_run(args.run)
-    progress, path, checksum = read_state(folder)
-    _, config, _ = read_tensors(path, checksum)  # also a finished run may be damaged
+    saved = read_run(folder)  # also a finished run may be damaged
     with speaking_for_all() as console:
-        if progress.finished and (folder / "summary.json").exists():
-            console.print(f"{folder} is finished, at step {progress.step}. `autapse eval {folder}` scores it.")
+        if saved.progress.finished and (folder / "summary.json").exists():
+            console.print(f"{folder} is finished, at step {saved.progress.step}. `autapse eval {folder}` scores it.")
             return 0
-        with Screen(console, config.model.cell, config.task.metric) as screen:
-            screen.note(f"{folder}: going on at step {progress.step}")
-            summary = Trainer.resume(folder, screen).train()
+        with Screen(console, saved.config.model.cell, saved.config.task.metric) as screen:
+            trainer = Trainer.resume(folder, screen)
+            screen.note(f"{folder}: going on at step {trainer.progress.step}")
+            summary = trainer.train()
         if summary:
-            print_summary(console, summary, config)
+            print_summary(console, summary, saved.config)
     return 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -112,7 +111,9 @@ def _what_else(word: str, command: str) -> str:
 
 def one_process_only(command: str, instead: str) -> None:
     """Refuse to be started by torchrun."""
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    from autapse.training.distributed import processes
+
+    if processes() > 1:
         raise checks.InputError(f"`autapse {command}` is for one process. Under torchrun use {instead}.")
 
 

@@ -4,9 +4,24 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from autapse import checks, files
+
+PANELS_IN_A_ROW = 3
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One coordinate system with its curves, each a sequence of (x, y)."""
+
+    title: str
+    xlabel: str
+    ylabel: str
+    log: bool
+    curves: Mapping[str, Sequence[tuple[float, float]]]
 
 
 def plot_curves(
@@ -17,20 +32,48 @@ def plot_curves(
     title: str,
 ) -> None:
     """Scores over steps on a logarithmic scale, as a PNG."""
+    figure = _figure(8, 4.5)
+    axes = figure.subplots()
+    positive = any(score > 0 for points in curves.values() for _, score in points)
+    _draw(axes, Panel(title, "steps", ylabel, positive, curves))
+    for (name, value), style in zip(lines.items(), ("--", ":"), strict=False):
+        axes.axhline(value, linestyle=style, color="gray", label=f"{name} ({value:.3g})")
+    axes.legend(fontsize="small")
+    files.write_bytes(path, _saved(figure, format="png", dpi=150))
+
+
+def draw_svg(panels: Sequence[Panel]) -> bytes:
+    """Panels side by side as an SVG; the same numbers give the same bytes with the same matplotlib."""
+    columns = min(len(panels), PANELS_IN_A_ROW) if len(panels) != 4 else 2
+    rows = -(-len(panels) // columns)
+    figure = _figure(max(4.2 * columns, 6), 3.2 * rows)
+    every = figure.subplots(rows, columns, squeeze=False).flat
+    for axes, panel in zip(every, panels, strict=False):
+        _draw(axes, panel)
+        if panel.curves:
+            axes.legend(fontsize="small")
+    import matplotlib as mpl
+
+    with mpl.rc_context({"svg.hashsalt": "autapse", "svg.fonttype": "none"}):
+        return _saved(figure, format="svg", metadata={"Date": None})
+
+
+def _figure(width: float, height: float) -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError:
         raise checks.InputError("Plots need matplotlib: pip install 'autapse[plots]'") from None
-    figure = Figure(figsize=(8, 4.5), layout="constrained")
-    axes = figure.subplots()
-    for name, points in curves.items():
-        axes.plot([step for step, _ in points], [score for _, score in points], label=name)
-    for (name, value), style in zip(lines.items(), ("--", ":"), strict=False):
-        axes.axhline(value, linestyle=style, color="gray", label=f"{name} ({value:.3g})")
-    positive = any(score > 0 for points in curves.values() for _, score in points)
-    axes.set(xlabel="steps", ylabel=ylabel, title=title, yscale="log" if positive else "linear")
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def _draw(axes: Any, panel: Panel) -> None:
+    for name, points in panel.curves.items():
+        axes.plot([x for x, _ in points], [y for _, y in points], label=name)
+    axes.set(xlabel=panel.xlabel, ylabel=panel.ylabel, title=panel.title, yscale="log" if panel.log else "linear")
     axes.grid(alpha=0.3, which="both")
-    axes.legend(fontsize="small")
+
+
+def _saved(figure: Any, **options: Any) -> bytes:
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=150)
-    files.write_bytes(path, buffer.getvalue())
+    figure.savefig(buffer, **options)
+    return buffer.getvalue()

@@ -99,14 +99,14 @@ class AnySlope(Slope):
         return self._pull(v)
 
     def gradients(self, v: Tensor) -> tuple[Tensor, Neighbours, tuple[Tensor | None, ...]]:
+        drive, *near = torch.func.vjp(self.function, self.u, *self.neighbours)[1](v)
+        inputs = [t for t in self.operands if t.requires_grad]
+        if not inputs:
+            return drive, tuple(near), (None,) * len(self.operands)
         with torch.enable_grad():
-            leaves = [t.detach().requires_grad_() for t in (self.u, *self.neighbours)]
-            inputs = [*leaves, *(t for t in self.operands if t.requires_grad)]
-            found = torch.autograd.grad(self.function(*leaves), inputs, v, allow_unused=True)
-        zeros = [torch.zeros_like(t) if g is None else g for t, g in zip(inputs, found, strict=True)]
-        rest = iter(found[len(leaves) :])
-        weights = tuple(next(rest) if t.requires_grad else None for t in self.operands)
-        return zeros[0], tuple(zeros[1 : len(leaves)]), weights
+            value = self.function(self.u.detach(), *(h.detach() for h in self.neighbours))
+            rest = iter(torch.autograd.grad(value, inputs, v, allow_unused=True))
+        return drive, tuple(near), tuple(next(rest) if t.requires_grad else None for t in self.operands)
 
     def blocks(self) -> Neighbours:
         def row(u: Tensor, *neighbours: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from torch import Tensor
 
@@ -29,6 +29,9 @@ class Solved(Protocol):
 
 class Gradient(ABC):
     """A way to differentiate the solution z of z = F(z) with respect to what F depends on."""
+
+    forward_remedy: ClassVar[str | None] = None
+    """What to do instead of forward mode (torch.func.jvp); None where it works."""
 
     @abstractmethod
     def attach(

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
 from autapse import checks
 from autapse.gradient.base import Gradient, Solved
+from autapse.gradient.function import Function, opaque
 from autapse.solve import GMRES, LinearReport, LinearSolver, NotConvergedWarning
 
 SECOND = (
     "The implicit gradient cannot be differentiated again: its graph is the adjoint solve. For second derivatives use "
     "gradient=autapse.gradient.Unrolled(k), which is plain autograd."
 )
+FORWARD_REMEDY = "Use reverse mode (backward, torch.func.grad, jacrev), or gradient=autapse.gradient.Unrolled(k)."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +28,8 @@ class Implicit(Gradient):
 
     The adjoint of a problem that the solver leaves above its tolerance is used as it is, with a warning.
     """
+
+    forward_remedy: ClassVar[str | None] = FORWARD_REMEDY
 
     rtol: float | None = None
     """Relative tolerance of the adjoint; None leaves it to the layer."""
@@ -51,9 +55,21 @@ class _Job(NamedTuple):
     rtol: float
     note: Callable[[LinearReport], None]
 
+    @torch.no_grad()
+    def pull(self, z: Tensor, converged: Tensor, gradient: Tensor, needed: Sequence[bool]) -> tuple[Tensor, ...]:
+        """The gradients of the operands that need one."""
+        gradient = torch.where(converged, gradient, torch.zeros((), dtype=z.dtype, device=z.device))
+        found, report = self.system.pull(z, gradient, self.solver, self.rtol)
+        self.note(report)
+        _warn(report, self.rtol)
+        pairs = zip(found, self.system.operands, needed, strict=True)
+        return tuple(torch.zeros_like(t) if g is None else g for g, t, need in pairs if need)
 
-class _Adjoint(torch.autograd.Function):
+
+class _Adjoint(Function):
     """The solution forward; the adjoint solve backward."""
+
+    remedy = FORWARD_REMEDY
 
     @staticmethod
     def forward(job: _Job, converged: Tensor, z: Tensor, *operands: Tensor) -> Tensor:
@@ -67,34 +83,14 @@ class _Adjoint(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        (gradient,) = gradients
         z, converged, *operands = ctx.saved_tensors  # also fails where one of them was changed in place
-        with torch.no_grad():
-            gradient = torch.where(converged, gradient, torch.zeros((), dtype=z.dtype, device=z.device))
-            found, report = ctx.job.system.pull(z, gradient, ctx.job.solver, ctx.job.rtol)
-        ctx.job.note(report)
-        _warn(report, ctx.job.rtol)
         needed = ctx.needs_input_grad[3:]
-        results = [g if need else None for g, need in zip(found, needed, strict=True)]
-        if torch.is_grad_enabled():  # create_graph=True
-            results = [None if g is None else _Once.apply(g, *operands) for g in results]
-        return None, None, None, *results
 
+        def pull(z: Tensor, converged: Tensor, gradient: Tensor, *operands: Tensor) -> tuple[Tensor, ...]:
+            return ctx.job.pull(z, converged, gradient, needed)
 
-class _Once(torch.autograd.Function):
-    """A gradient that says so when it is differentiated again."""
-
-    @staticmethod
-    def forward(gradient: Tensor, *operands: Tensor) -> Tensor:
-        return gradient.view_as(gradient)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        pass
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        raise NotImplementedError(SECOND)
+        found = iter(opaque(pull, SECOND, z, converged, *gradients, *operands))
+        return None, None, None, *(next(found) if need else None for need in needed)
 
 
 def _warn(report: LinearReport, rtol: float) -> None:

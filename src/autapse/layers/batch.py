@@ -102,8 +102,7 @@ def make_batch(
     if isinstance(x, PackedSequence):
         if lengths is not None:
             checks.fail("lengths", "be left out with a PackedSequence, which has its own", _brief(lengths))
-        check_features(x.data, 2, input_size)
-        sizes: list[int] = x.batch_sizes.tolist()
+        sizes = _checked_packed(x, input_size)
         return Batch(x.data, sizes, sizes[0], order=x.sorted_indices, batch_first=batch_first, packed=x)
     if not isinstance(x, Tensor):
         checks.fail("input", "be a tensor or a PackedSequence", type(x).__name__, kind=checks.KindError)
@@ -122,6 +121,37 @@ def make_batch(
         rows = (x.transpose(0, 1) if batch_first else x).reshape(steps * count, input_size)
         return Batch(rows, [count] * steps, count, batch_first=batch_first)
     return _ragged(x, _checked_lengths(lengths, steps, count), batch_first)
+
+
+def _checked_packed(x: PackedSequence, input_size: int) -> list[int]:
+    """The batch sizes of a PackedSequence, which anybody can put together by hand."""
+    remedy = "Make it with torch.nn.utils.rnn.pack_padded_sequence or pack_sequence."
+    if not isinstance(x.data, Tensor):
+        checks.fail("data of the PackedSequence", "be a tensor", type(x.data).__name__, remedy, checks.KindError)
+    check_features(x.data, 2, input_size)
+    given = x.batch_sizes
+    if not isinstance(given, Tensor) or given.dtype != torch.int64 or given.dim() != 1 or given.device.type != "cpu":
+        rule = "be a tensor of dtype torch.int64 with one dimension, on the CPU"
+        checks.fail("batch_sizes of the PackedSequence", rule, given, remedy, checks.KindError)
+    sizes: list[int] = given.tolist()
+    shrinking = sizes == sorted(sizes, reverse=True)
+    if not (sizes and shrinking and sizes[-1] > 0 and sum(sizes) == len(x.data)):
+        rule = f"be positive, never grow and sum to the {len(x.data)} rows of data"
+        checks.fail("batch_sizes of the PackedSequence", rule, _brief(sizes), remedy, checks.ShapeError)
+    _check_order("sorted_indices", x.sorted_indices, sizes[0], x.data.device)
+    _check_order("unsorted_indices", x.unsorted_indices, sizes[0], x.data.device)
+    return sizes
+
+
+def _check_order(name: str, order: Any, count: int, device: torch.device) -> None:
+    if order is None:
+        return
+    whole = isinstance(order, Tensor) and order.dtype == torch.int64 and order.device == device
+    right = whole and tuple(order.shape) == (count,)
+    # Elsewhere a look at the values would wait for the device, whose own kernels check them.
+    if not right or (device.type == "cpu" and sorted(order.tolist()) != list(range(count))):
+        rule = f"have each of the {count} sequences once, as torch.int64 on the device of data"
+        checks.fail(f"{name} of the PackedSequence", rule, _brief(order), kind=checks.ShapeError)
 
 
 def _ragged(x: Tensor, lengths: Tensor, batch_first: bool) -> Batch:

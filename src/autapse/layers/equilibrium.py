@@ -14,25 +14,25 @@ from autapse.cells.equilibrium import EquilibriumRule, FunctionRule
 from autapse.forms import State
 from autapse.layers.batch import Batch
 from autapse.layers.recurrent import Layer, Recurrent
-from autapse.unfold.equilibrium import over_steps, recorded
+from autapse.solve import SolveReport
+from autapse.unfold.equilibrium import scan_equilibrium
 
 
 class Reporting(Recurrent):
-    """A layer of equilibrium rules that tells how its solves went."""
+    """A layer of equilibrium rules that reports how its solves went."""
 
-    def _run(
-        self, cells: Mapping[str, Cell], batch: Batch, states: dict[str, State], start: int, keep: bool
-    ) -> tuple[Tensor, dict[str, State], list[list[Tensor]]]:
-        rules = {key: cell for key, cell in cells.items() if isinstance(cell, EquilibriumRule)}
-        with recorded(rules) as steps:
-            result = super()._run(cells, batch, states, start, keep)
-        self.reports = [over_steps(steps[key], batch.count).take(batch.places) for key in rules]
-        return result
+    cells: Mapping[str, EquilibriumRule]
 
-    def _warn_if_unsolved(self) -> None:
-        rules = [cell for cell in self.cells.values() if isinstance(cell, EquilibriumRule)]
-        for rule, report in zip(rules, self.reports, strict=True):
-            rule.tell(report, "sequence")
+    def _unfold(
+        self, cell: Cell, rows: Tensor, state: State, batch: Batch, start: int, keep: bool, reverse: bool
+    ) -> tuple[State, State, SolveReport | None]:
+        assert isinstance(cell, EquilibriumRule)
+        turn = batch.reverse if reverse else None
+        return scan_equilibrium(cell, rows, state, batch.sizes, start, turn, self.checkpoint_every)
+
+    def _warn_if_unsolved(self, reports: Sequence[SolveReport]) -> None:
+        for rule, report in zip(self.cells.values(), reports, strict=True):
+            rule.warn_if_unsolved(report, "sequence")
 
     def _checked_unfold(self, unfold: Any) -> None:
         if unfold is not None:
@@ -50,8 +50,8 @@ class Equilibrium(Reporting):
     `rule` is a class of `autapse.cells` or a subclass of `autapse.cells.EquilibriumRule`, which may be stacked and run
     both ways as `Recurrent` does; or one such cell, whose sizes hold; or a function or module phi(h, previous, x). The
     last two make one layer of one direction. `reports` has one detached report per layer and direction for the last
-    call: per sequence the worst residual, iterations and evaluations over its steps, whether all converged, and whether
-    any was flagged as singular.
+    call of this thread. Per sequence it has the worst residual and reason of its steps, the sums of their iterations
+    and evaluations, whether all converged, and whether any was flagged as singular.
     """
 
     def __init__(

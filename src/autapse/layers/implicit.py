@@ -17,7 +17,7 @@ from autapse.gradient import Gradient
 from autapse.layers.batch import Batch, make_batch
 from autapse.layers.recurrent import Hidden, Layer
 from autapse.layers.solving import Solving, final_states, make_lattice, own_edges, start_rows
-from autapse.solve import LinearReport, Solver, Tolerance
+from autapse.solve import LinearReport, Solver, SolveReport, Tolerance
 
 
 class ImplicitLayer(Layer):
@@ -51,8 +51,13 @@ class ImplicitLayer(Layer):
         self.solving = Solving(solver, gradient, tolerance, cache)
 
     @property
+    def reports(self) -> list[SolveReport]:  # type: ignore[override]
+        """One per layer, of this thread's last call: how the solve of each sequence went."""
+        return self.solving.reports
+
+    @property
     def adjoint_reports(self) -> list[LinearReport]:
-        """One per layer, last layer first, of the last backward pass: how the adjoint of each sequence went."""
+        """One per layer, last layer first, of the backward pass of this thread's last call: how each adjoint went."""
         return self.solving.adjoint_reports
 
     @classmethod
@@ -83,6 +88,7 @@ class ImplicitLayer(Layer):
         keys: Sequence[Any] | Tensor | None = None,  # [B], names of the sequences, under which solutions are kept
     ) -> tuple[Any, ...]:
         """(output, h_n), and with `return_states` the states of each layer, one [T, B, 1, H] tensor per state."""
+        self._check_parameters()
         batch = make_batch(x, lengths, self.input_size, self.batch_first)
         self._check_dtype(batch.rows)
         edges = self._edges(h0, batch)
@@ -90,7 +96,6 @@ class ImplicitLayer(Layer):
         keep = self.solving.solutions.open(keys, batch)
         lattice = make_lattice(batch, self._stencil(), self._has_edges(h0))
         tolerances = self.solving.begin()
-        self.reports = self.solving.reports  # one per layer, filled as they are solved
         rows, final, traces = batch.rows, {}, []
         for layer, (key, cell) in enumerate(self.cells.items()):
             if layer:

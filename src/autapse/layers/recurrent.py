@@ -6,23 +6,34 @@ import inspect
 import numbers
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.parameter import is_lazy
 from torch.nn.utils.rnn import PackedSequence
 
 from autapse import checks
 from autapse.cells.base import COMMON, Cell, cell_options, constructor_arguments, option_words
 from autapse.forms import State
 from autapse.layers.batch import Batch, make_batch
+from autapse.layers.per_thread import PerThread
 from autapse.layers.stream import Stream
 from autapse.solve.report import SolveReport
 from autapse.unfold import Parallel, scan
 from autapse.unfold.parallel import warn_if_unsolved
 
 Hidden = Any  # what h0 and h_n are: a tensor, a tuple of one tensor per state, or tuples per layer; see Recurrent
+
+
+class Run(NamedTuple):
+    """What one call of all cells gives."""
+
+    rows: Tensor  # [N, H], the output
+    final: dict[str, State]  # the states at the ends, by cell
+    traces: list[list[Tensor]]  # the states of each layer, [N, directions, S] each, where they are wanted
+    reports: list[SolveReport]  # one per cell, in the caller's order of sequences, where equations were solved
 
 
 class Recurrent(nn.Module):
@@ -36,10 +47,13 @@ class Recurrent(nn.Module):
     `hidden_size` may be a list, one size per layer; then h0 and h_n are tuples, one [directions, B, H_l] per layer. A
     cell with several state tensors has a tuple of such h0 and h_n, one per state, as torch.nn.LSTM has. Further
     keywords are options of the cell. In training mode `dropout` acts on the output of each layer but the last. With
-    `checkpoint_every=k` the backward pass computes k steps at a time anew instead of keeping what every step needs, for
-    long sequences on little memory. With `unfold=autapse.unfold.Parallel()` all steps are solved for at once;
-    `reports` then has a SolveReport of the last call for each layer and direction, and is empty otherwise.
+    `checkpoint_every=k` the backward pass computes k steps at a time again instead of keeping what every step needs,
+    for long sequences on little memory. With `unfold=autapse.unfold.Parallel()` all steps are solved for at once;
+    `reports` then has a SolveReport for each layer and direction, and is empty otherwise. It is about the last call of
+    the thread that reads it.
     """
+
+    reports = PerThread[SolveReport]()
 
     def __init__(
         self,
@@ -73,7 +87,6 @@ class Recurrent(nn.Module):
             None if checkpoint_every is None else checks.integer("checkpoint_every", checkpoint_every, minimum=1)
         )
         self.unfold = self._checked_unfold(unfold)
-        self.reports: list[SolveReport] = []
         if dropout > 0 and self.num_layers == 1:
             # torch.nn warns about the same mistake.
             warnings.warn(f"dropout={dropout} has no effect: it acts between layers and num_layers is 1", stacklevel=3)
@@ -119,6 +132,13 @@ class Recurrent(nn.Module):
 
     def _store_cells(self, cells: dict[str, Cell]) -> None:
         self.cells: Mapping[str, Cell] = nn.ModuleDict(cells)  # type: ignore[assignment]
+        self._shapes = {key: shapes_of(cell) for key, cell in cells.items()}
+
+    def _check_parameters(self) -> None:
+        """The parameters still have the shapes that they were made with: an assignment to `.data` can change them."""
+        cells = self.cells
+        for key, shapes in self._shapes.items():
+            check_parameters(cells[key], shapes, "cells", key)
 
     @staticmethod
     def _key(layer: int, direction: int) -> str:
@@ -173,6 +193,7 @@ class Recurrent(nn.Module):
         time in the order of the input (of padded input where it is packed).
         """
         start = checks.integer("start", start, minimum=0)
+        self._check_parameters()
         if lengths is None and not return_states and isinstance(x, Tensor) and x.dim() == 3:
             whole = self._whole(x, h0)
             if whole is not None:
@@ -181,17 +202,18 @@ class Recurrent(nn.Module):
         self._check_dtype(batch.rows)
         cells = self.cells
         states = self._initial(cells, h0, batch)
-        self.reports = []
-        rows, final, traces = self._run(cells, batch, states, start, return_states)
-        self._warn_if_unsolved()
+        rows, final, traces, reports = self._run(cells, batch, states, start, return_states)
+        if reports or self.reports:
+            self.reports = reports
+            self._warn_if_unsolved(reports)
         output = batch.restore(rows)
         h_n = self._gather(final, batch)
         if not return_states:
             return output, h_n
         return output, h_n, [tuple(batch.pad(state) for state in trace) for trace in traces]
 
-    def _warn_if_unsolved(self) -> None:
-        warn_if_unsolved(self.reports)
+    def _warn_if_unsolved(self, reports: Sequence[SolveReport]) -> None:
+        warn_if_unsolved(reports)
 
     def final_output(self, h_n: Hidden) -> Tensor:  # [B, output_size], or [output_size] where unbatched
         """What a next layer would see at each sequence's own end, of both directions, from h_n."""
@@ -214,11 +236,10 @@ class Recurrent(nn.Module):
         """(output, h_n) of a padded batch without lengths, where the layer has a shorter way than `_run`."""
         return None
 
-    def _run(
-        self, cells: Mapping[str, Cell], batch: Batch, states: dict[str, State], start: int, keep: bool
-    ) -> tuple[Tensor, dict[str, State], list[list[Tensor]]]:
-        """Output rows [N, H], final states, and if `keep` the states of each layer, [N, directions, S] each."""
-        rows, final, traces = batch.rows, {}, []
+    def _run(self, cells: Mapping[str, Cell], batch: Batch, states: dict[str, State], start: int, keep: bool) -> Run:
+        rows, final = batch.rows, {}
+        traces: list[list[Tensor]] = []
+        reports: list[SolveReport] = []
         for layer in range(self.num_layers):
             if layer:
                 rows = F.dropout(rows, self.dropout, self.training)
@@ -226,22 +247,22 @@ class Recurrent(nn.Module):
             for direction in range(self.directions):
                 key = self._key(layer, direction)
                 cell = cells[key]
-                trace, final[key] = self._unfold(cell, rows, states[key], batch, start, keep, direction == 1)
+                trace, final[key], report = self._unfold(cell, rows, states[key], batch, start, keep, direction == 1)
+                reports += [] if report is None else [report.take(batch.places)]
                 outputs.append(cell.output(trace))
                 kept.append(trace)
             rows = torch.cat(outputs, dim=-1) if self.bidirectional else outputs[0]
             traces.append([torch.stack(both, dim=1) for both in zip(*kept, strict=True)] if keep else [])
-        return rows, final, traces
+        return Run(rows, final, traces, reports)
 
     def _unfold(
         self, cell: Cell, rows: Tensor, state: State, batch: Batch, start: int, keep: bool, reverse: bool
-    ) -> tuple[State, State]:
+    ) -> tuple[State, State, SolveReport | None]:
+        """The states after each step, those at the ends, and a report where equations were solved."""
         turn = batch.reverse if reverse else None
         if self.unfold is None:
-            return scan(cell, rows, state, batch.sizes, start, keep, turn, self.checkpoint_every)
-        trace, final, report = self.unfold.scan(cell, rows, state, batch.sizes, start, turn)
-        self.reports.append(report.take(batch.places))
-        return trace, final
+            return *scan(cell, rows, state, batch.sizes, start, keep, turn, self.checkpoint_every), None
+        return self.unfold.scan(cell, rows, state, batch.sizes, start, turn)
 
     # States -----------------------------------------------------------------------------------------------------
 
@@ -374,6 +395,21 @@ def _make_cell(
     cell = cell_class(input_size, hidden_size, **{n: common[n] for n in COMMON if n in taken}, **options)
     placement = {n: common[n] for n in ("device", "dtype") if n not in taken and common[n] is not None}
     return cell.to(**placement) if placement else cell
+
+
+def shapes_of(module: nn.Module) -> dict[str, torch.Size]:
+    """The shape of each parameter of a module's own."""
+    return {name: p.shape for name, p in module._parameters.items() if p is not None and not is_lazy(p)}
+
+
+def check_parameters(module: nn.Module, shapes: dict[str, torch.Size], *path: str) -> None:
+    """Fails unless the parameters of a module at a path, where they are tensors, have these shapes."""
+    parameters = module._parameters
+    for name, shape in shapes.items():
+        parameter = parameters.get(name)
+        if parameter is not None and parameter.shape != shape:
+            rule, remedy = f"have shape {tuple(shape)}, as it was made", "Make a layer of other sizes."
+            checks.fail(".".join([*path, name]), rule, tuple(parameter.shape), remedy, checks.ShapeError)
 
 
 def _sizes(hidden_size: Any) -> int | list[int]:

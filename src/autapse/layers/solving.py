@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,8 +13,10 @@ from autapse.forms.coupled import Rule
 from autapse.gradient import Gradient
 from autapse.gradient import Implicit as ImplicitGradient
 from autapse.layers.batch import Batch
+from autapse.layers.per_thread import PerThread
 from autapse.layers.solutions import MEGABYTE, Solutions
-from autapse.solve import LinearReport, NotConvergedWarning, Solver, SolveReport, Tolerance, general, recommended
+from autapse.solve import LinearReport, Solver, SolveReport, Tolerance, general, recommended
+from autapse.solve.report import warn_once
 from autapse.unfold.lattice import Lattice
 from autapse.unfold.whole import unfold_coupled
 
@@ -24,6 +25,8 @@ class Solving(nn.Module):
     """How a layer solves: solver, gradient, tolerance, cached solutions, and the reports of its last call."""
 
     calls: Tensor
+    reports = PerThread[SolveReport]()  # one per layer, filled as they are solved
+    adjoint_reports = PerThread[LinearReport]()  # one per layer, filled by the backward pass of that call
 
     def __init__(
         self, solver: Solver | None, gradient: Gradient | None, tolerance: Tolerance | float | None, cache: float
@@ -38,10 +41,7 @@ class Solving(nn.Module):
         self.tolerance = _checked("tolerance", tolerance, Tolerance, "a number or autapse.solve.Tolerance(…)")
         self.tolerance = self.tolerance or Tolerance()
         self.solutions = Solutions(checks.number("cache", cache, low=0.0))
-        self.reports: list[SolveReport] = []
-        self.adjoint_reports: list[LinearReport] = []
-        self._warned = False
-        # A schedule goes by training calls, which a resumed run must not count anew.
+        # A schedule goes by training calls, which a resumed run must not count again.
         self.register_buffer("calls", torch.zeros((), dtype=torch.long), persistent=self.tolerance.first is not None)
 
     def begin(self) -> tuple[float, float]:
@@ -81,16 +81,14 @@ class Solving(nn.Module):
         return states
 
     def _warn(self, report: SolveReport) -> None:
-        if report.all_converged or self._warned:
-            return
-        self._warned = True
-        warnings.warn(
-            f"The states of a batch were not all found: {report.words()}. Such sequences are kept at their best "
-            "residual, give no gradient and are marked in layer.reports. Try a smaller learning rate, a looser "
-            "tolerance or another solver. This warning comes once per layer.",
-            NotConvergedWarning,
-            stacklevel=7,  # the call of the layer, past torch.nn.Module and torch.compiler.disable
-        )
+        if not report.all_converged:
+            warn_once(
+                self,
+                f"The states of a batch were not all found: {report.words()}. Such sequences are kept at their best "
+                "residual, give no gradient and are marked in layer.reports. Try a smaller learning rate, a looser "
+                "tolerance or another solver. This warning comes once per layer.",
+                stacklevel=7,  # the call of the layer, past torch.nn.Module and torch.compiler.disable
+            )
 
     def words(self) -> list[str]:
         """name=value of what is not the default."""

@@ -38,6 +38,7 @@ class Stream:
         """Back to position 0, with zero states or `h0` (the shape of the layer's own h0 for this batch size)."""
         from autapse.layers.batch import Batch
 
+        self._layer._check_parameters()
         # A copy: training in place must not reach a stream halfway, its matrices old and its biases new.
         cells = {key: copy.deepcopy(cell) for key, cell in self._layer.cells.items()}
         self._keys = list(cells)

@@ -13,7 +13,7 @@ from autapse.cells import Cell
 from autapse.cells.base import cell_options
 from autapse.forms import State
 from autapse.layers.batch import Batch, check_features
-from autapse.layers.recurrent import Layer, check_state
+from autapse.layers.recurrent import Layer, Run, check_parameters, check_state, shapes_of
 from autapse.unfold.fused import kernels_serve
 
 
@@ -34,9 +34,13 @@ class TorchLayer(Layer):
                 self.register_parameter(f"{name}_{key}", parameter)
                 self._flat_names.append(f"{name}_{key}")
             cell._parameters = dict.fromkeys(cell._parameters)
+        self._own_shapes = shapes_of(self)
         for option in cell_options(self.cell_type):
             setattr(self, option, getattr(made["l0"], option))  # layer.proj_size, as torch.nn has
         self.flatten_parameters()
+
+    def _check_parameters(self) -> None:
+        check_parameters(self, self._own_shapes)
 
     @property
     def cells(self) -> Mapping[str, Cell]:  # type: ignore[override]
@@ -83,9 +87,7 @@ class TorchLayer(Layer):
     def _op_settings(self) -> tuple[Any, ...]:
         return self._flat_weights(), self.bias, self.num_layers, self.dropout, self.training, self.bidirectional
 
-    def _run(
-        self, cells: Mapping[str, Cell], batch: Batch, states: dict[str, State], start: int, keep: bool
-    ) -> tuple[Tensor, dict[str, State], list[list[Tensor]]]:
+    def _run(self, cells: Mapping[str, Cell], batch: Batch, states: dict[str, State], start: int, keep: bool) -> Run:
         op = self._torch_op()
         if op is None or keep or not batch.sizes or self._runs_itself(batch.rows):
             return super()._run(cells, batch, states, start, keep)
@@ -104,7 +106,7 @@ class TorchLayer(Layer):
             for new, old in zip(final[n].unbind(0), column, strict=True)
         ]
         count = len(states)
-        return output, {key: tuple(rejoined[n::count]) for n, key in enumerate(states)}, []
+        return Run(output, {key: tuple(rejoined[n::count]) for n, key in enumerate(states)}, [], [])
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
         result = super()._apply(fn, recurse)

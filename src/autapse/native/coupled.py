@@ -1,33 +1,63 @@
 """The kernels of coupled networks as functions of tensors: the implicit GRU's rule, and tridiagonal systems.
 
-They serve solvers, which work without autograd; shapes are those of src/abi.h. Tensors are contiguous and on the CPU.
+They serve solvers, which work without autograd; shapes are those of src/abi.h. Every tensor is checked before a kernel
+runs; what a kernel writes to must be contiguous, at least each [M, H] part of it.
 """
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple, NoReturn
 
 import torch
 from torch import Tensor
 
+from autapse import checks
 from autapse.native import library
-from autapse.native.ops import contiguous
+from autapse.native.library import MOST_OFFSETS, MOST_WINDOW
+from autapse.native.operands import check_dtype, check_memory, check_shape, dense
 
 SLOPE_PARTS = 7  # beside two for each offset
+MOST_ITERATIONS = 1 << 20  # of GMRES, which needs memory for each
+
+
+class Sequences(NamedTuple):
+    """Ragged sequences, longest first, on the stencil (−1, 1). Rows: those of even steps, then those of odd ones."""
+
+    lengths: Tensor  # [B]
+    own_edges: bool = False  # each sequence has its own states past its ends
+    lower: int = 0  # which of the offsets is −1
+
+    def describe(self, rows: int) -> tuple[library.Lattice, Tensor]:
+        """The struct for tensors of so many rows, and the tensor that it points to."""
+        check_shape("lengths", self.lengths.shape, (None,))
+        (lengths,) = dense(("lengths",), (self.lengths,), torch.int64)
+        made = library.Lattice(count=len(lengths), rows=rows, lengths=lengths.data_ptr())
+        made.lower, made.own_edges = self.lower != 0, self.own_edges
+        return made, lengths
+
+    def fail(self, rows: int, also: str = "") -> NoReturn:
+        rule = f"never grow, be at least 0 and sum to the number of rows, {rows}{also}"
+        checks.fail("lengths", rule, self.lengths.tolist(), kind=checks.ShapeError)
 
 
 class CoupledKernel:
     """The rule with its matrices packed, once for a solve and its adjoint."""
 
     def __init__(self, switches: Tensor, gates: Tensor, candidate: Tensor) -> None:  # [J, H, H], [2H, H], [H, H]
-        matrices = contiguous([m.detach() for m in (switches, gates, candidate)])
-        self.offsets, self.hidden = switches.shape[0], switches.shape[1]
-        self.problem = library.Coupled(wide=switches.dtype == torch.float64, hidden=self.hidden, offsets=self.offsets)
+        self.dtype = switches.dtype
+        check_dtype(self.dtype)
+        if switches.dim() != 3 or not 1 <= len(switches) <= MOST_OFFSETS or switches.shape[1] < 1:
+            rule = f"have shape (J, H, H), with J from 1 to {MOST_OFFSETS}"
+            checks.fail("switches", rule, tuple(switches.shape), kind=checks.ShapeError)
+        self.offsets, self.hidden = J, H = switches.shape[0], switches.shape[1]
+        given = {"switches": (switches, (J, H, H)), "gates": (gates, (2 * H, H)), "candidate": (candidate, (H, H))}
+        matrices = self._checked({name: (matrix.detach(), shape) for name, (matrix, shape) in given.items()})
+        self.problem = library.Coupled(wide=self.dtype == torch.float64, hidden=H, offsets=J)
         self.problem.switches, self.problem.gates, self.problem.candidate = (m.data_ptr() for m in matrices)
         self.problem.threads = torch.get_num_threads()
-        native = library.load().library
+        native = library.native()
         size = native.autapse_coupled_bytes(ctypes.byref(self.problem))
         self._memory = torch.empty(size + 64, dtype=torch.uint8)
         place = (self._memory.data_ptr() + 63) // 64 * 64
@@ -45,71 +75,102 @@ class CoupledKernel:
         bands: Tensor | None,  # [J, M, H], written; rows may be part of a longer tensor's
         slope: Tensor | None,  # [2J + 7, M, H], written, in the same way
     ) -> None:
-        problem = self._for(len(h))
+        J, H = self.offsets, self.hidden
+        self._check_written("h", h, (None, H))
+        M = len(h)
+        problem = self._for(M)
+        u, table, edges = self._checked(
+            {"u": (u, (None, (J + 3) * H)), "table": (table, (None, H)), "edges": (edges, (None, H))}
+        )
         problem.u, problem.table, problem.edges, problem.h = (t.data_ptr() for t in (u, table, edges, h))
+        problem.drive_count, problem.table_rows, problem.edge_rows = len(u), len(table), len(edges)
+        if len(index) != J:
+            checks.fail("index", f"have one tensor per offset, {J} in all", len(index), kind=checks.ShapeError)
+        drive_rows, *index = _rows(("drive_rows", *("index",) * J), (drive_rows, *index), M)
         problem.drive_rows = None if drive_rows is None else drive_rows.data_ptr()
-        problem.table_rows = len(table)
         for n, rows in enumerate(index):
             problem.index[n] = rows.data_ptr()
-        problem.bands = None if bands is None else bands.data_ptr()
-        problem.band_stride = 0 if bands is None else bands.stride(0)
+        if bands is not None:
+            self._check_written("bands", bands, (J, M, H))
+            problem.bands, problem.band_stride = bands.data_ptr(), bands.stride(0)
         if slope is not None:
-            problem.slope, problem.slope_stride = slope.data_ptr(), slope.stride(0)
-        library.run("coupled_evaluate", problem)
+            self._set_slope(problem, slope, M)
+        if not library.run("coupled_evaluate", problem):
+            rule = f"be rows of their tensors, of {len(u)} and of {len(table)} + {len(edges)} rows"
+            checks.fail("drive_rows and index", rule, "some that are not", kind=checks.ShapeError)
 
     def pull(self, slope: Tensor, v: Tensor) -> Tensor:  # [2J + 7, M, H], [M, H] -> [J, M, H]
         """v·dh/dh_j for each neighbour."""
-        near = v.new_empty(self.offsets, *v.shape)
-        self._pull(slope, v, near=near)
+        problem, v = self._pull(slope, v)
+        near = torch.empty(self.offsets, *v.shape, dtype=self.dtype)
+        problem.near = near.data_ptr()
+        library.run("coupled_pull", problem)
         return near
 
     def pull_arguments(self, slope: Tensor, v: Tensor) -> Tensor:  # -> [M, (J + 3)·H]
         """v·dh/da for each argument of a gate."""
-        arguments = v.new_empty(len(v), (self.offsets + 3) * self.hidden)
-        self._pull(slope, v, arguments=arguments)
+        problem, v = self._pull(slope, v)
+        arguments = torch.empty(len(v), (self.offsets + 3) * self.hidden, dtype=self.dtype)
+        problem.arguments = arguments.data_ptr()
+        library.run("coupled_pull", problem)
         return arguments
 
-    def _pull(self, slope: Tensor, v: Tensor, near: Tensor | None = None, arguments: Tensor | None = None) -> None:
-        v = v.contiguous()
+    def _pull(self, slope: Tensor, v: Tensor) -> tuple[library.Coupled, Tensor]:
+        """The problem without its result, and the v that it points to."""
+        (v,) = self._checked({"v": (v, (None, self.hidden))})
         problem = self._for(len(v))
-        problem.slope, problem.slope_stride, problem.v = slope.data_ptr(), slope.stride(0), v.data_ptr()
-        problem.near = None if near is None else near.data_ptr()
-        problem.arguments = None if arguments is None else arguments.data_ptr()
-        library.run("coupled_pull", problem)
+        self._set_slope(problem, slope, len(v))
+        problem.v = v.data_ptr()
+        return problem, v
 
     def relax(
         self,
         u: Tensor,
         drive_rows: Tensor | None,
         edges: Tensor,
-        lattice: library.Lattice,
+        sequences: Sequences,
         z: Tensor,  # [N, H], where it begins; overwritten by the best that was found
         **settings: float,  # as src/abi.h names them
     ) -> tuple[Tensor, Tensor, Tensor]:  # [B] each
         """The tridiagonal iteration on the stencil (−1, 1): residual, iterations and success of each sequence."""
-        problem = self._for(len(z))
-        problem.u, problem.edges = u.data_ptr(), edges.data_ptr()
+        self._check_stencil()
+        self._check_written("z", z, (None, self.hidden))
+        N, H = z.shape
+        if not 0 <= settings["window"] <= MOST_WINDOW:
+            checks.fail("window", f"be from 0 to {MOST_WINDOW}", settings["window"])
+        problem = self._for(N)
+        lattice, lengths = sequences.describe(N)
+        count = 2 * len(lengths) if sequences.own_edges else 1
+        u, edges = self._checked({"u": (u, (None, 5 * H)), "edges": (edges, (count, H))})
+        (drive_rows,) = _rows(("drive_rows",), (drive_rows,), N)
+        problem.u, problem.edges, problem.drive_count = u.data_ptr(), edges.data_ptr(), len(u)
         problem.drive_rows = None if drive_rows is None else drive_rows.data_ptr()
-        told = _Told(lattice.count)
+        told = _Told(len(lengths))
         relaxation = library.Relaxation(lattice=lattice, z=z.data_ptr(), **told.addresses, **settings)
-        library.run("coupled_relax", problem, relaxation)
+        if not library.run("coupled_relax", problem, relaxation):
+            sequences.fail(N, f", and drive_rows must be {N} of the {len(u)} rows of u")
         return told.result
 
     def adjoint(
         self,
         slope: Tensor,  # [2J + 7, N, H]
-        lattice: library.Lattice,
+        sequences: Sequences,
         g: Tensor,  # [N, H]
         **settings: float,
     ) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:  # [N, H]; [B] each
         """V = g + Jᵀ·v by GMRES on the stencil (−1, 1); and residual, iterations and success of each sequence."""
-        g = g.contiguous()
+        self._check_stencil()
+        if not 0 <= settings["max_iterations"] <= MOST_ITERATIONS:
+            checks.fail("max_iterations", f"be from 0 to {MOST_ITERATIONS}", settings["max_iterations"])
+        (g,) = self._checked({"g": (g, (None, self.hidden))})
         v = torch.empty_like(g)
         problem = self._for(len(g))
-        problem.slope, problem.slope_stride = slope.data_ptr(), slope.stride(0)
-        told = _Told(lattice.count)
+        self._set_slope(problem, slope, len(g))
+        lattice, lengths = sequences.describe(len(g))
+        told = _Told(len(lengths))
         adjoint = library.Adjoint(lattice=lattice, g=g.data_ptr(), v=v.data_ptr(), **told.addresses, **settings)
-        library.run("coupled_adjoint", problem, adjoint)
+        if not library.run("coupled_adjoint", problem, adjoint):
+            sequences.fail(len(g))
         return v, told.result
 
     def _for(self, rows: int) -> library.Coupled:
@@ -117,6 +178,38 @@ class CoupledKernel:
         problem = library.Coupled.from_buffer_copy(self.problem)
         problem.rows, problem.threads = rows, torch.get_num_threads()
         return problem
+
+    def _check_stencil(self) -> None:
+        if self.offsets != 2:
+            checks.fail("the rule", "have the stencil (-1, 1) for the native solvers", f"{self.offsets} offsets")
+
+    def _checked(self, given: dict[str, tuple[Tensor, Sequence[int | None]]]) -> list[Tensor]:
+        """Tensors that a kernel reads, contiguous, if they have the shapes beside them."""
+        for name, (tensor, shape) in given.items():
+            check_shape(name, tensor.shape, shape)
+        return dense(tuple(given), [tensor for tensor, _ in given.values()], self.dtype)
+
+    def _set_slope(self, problem: library.Coupled, slope: Tensor, rows: int) -> None:
+        self._check_written("slope", slope, (2 * self.offsets + SLOPE_PARTS, rows, self.hidden))
+        problem.slope, problem.slope_stride = slope.data_ptr(), slope.stride(0)
+
+    def _check_written(self, name: str, tensor: Tensor, shape: Sequence[int | None]) -> None:
+        """What a kernel writes to, so that it cannot be copied: [M, H], or several of them at any distance."""
+        check_shape(name, tensor.shape, shape)
+        (rows, columns), (along, across) = tensor.shape[-2:], tensor.stride()[-2:]
+        if (rows > 1 and along != columns) or (columns > 1 and across != 1):
+            checks.fail(name, "be contiguous", f"strides {tensor.stride()}", kind=checks.ShapeError)
+        if tensor.dtype is not self.dtype:
+            checks.fail(name, f"have dtype {self.dtype}", tensor.dtype)
+        check_memory(name, tensor)
+
+
+def _rows(names: Sequence[str], tensors: Sequence[Tensor | None], count: int) -> list[Any]:
+    """Index tensors, contiguous, if each has `count` entries; the library checks these."""
+    for name, tensor in zip(names, tensors, strict=True):
+        if tensor is not None:
+            check_shape(name, tensor.shape, (count,))
+    return dense(names, tensors, torch.int64)
 
 
 class _Told:
@@ -140,11 +233,17 @@ class TridiagonalKernel:
         self,
         lower: Tensor,  # [N, S]
         upper: Tensor,  # [N, S]
-        lattice: library.Lattice,
+        sequences: Sequences,
         transposed: bool = False,
     ) -> None:
+        self.sequences = sequences
+        check_dtype(lower.dtype)
+        check_shape("lower", lower.shape, (None, None))
+        check_shape("upper", upper.shape, lower.shape)
+        lower, upper = dense(("lower", "upper"), (lower, upper), lower.dtype)
+        lattice, lengths = sequences.describe(len(lower))
         self.kept = (lower, upper, torch.empty_like(lower), torch.empty_like(lower))
-        self.lattice = lattice  # keeps the tensors that it points to
+        self._lengths = lengths  # the problem points to it
         self.problem = library.Tridiagonal(
             wide=lower.dtype == torch.float64, transposed=transposed, lattice=lattice, channels=lower.shape[1]
         )
@@ -153,10 +252,15 @@ class TridiagonalKernel:
 
     def __call__(self, right: Tensor) -> Tensor:  # [R, S], R ≤ N, zero beyond -> [N, S]
         """Eliminated at the first call."""
-        right = right.contiguous()
+        rows, channels = self.kept[0].shape
+        check_shape("right", right.shape, (None, channels))
+        if len(right) > rows:
+            checks.fail("right", f"have at most {rows} rows", len(right), kind=checks.ShapeError)
+        (right,) = dense(("right",), (right,), self.kept[0].dtype)
         y = torch.empty_like(self.kept[0])
         self.problem.threads = torch.get_num_threads()
         self.problem.right, self.problem.right_rows, self.problem.y = right.data_ptr(), len(right), y.data_ptr()
-        library.run("tridiagonal_solve", self.problem)
+        if not library.run("tridiagonal_solve", self.problem):
+            self.sequences.fail(rows)
         self.problem.factored = True
         return y

@@ -18,7 +18,7 @@ SWITCH = "AUTAPSE_NATIVE"  # 0 forces the reference
 INSTRUCTION_SET = "AUTAPSE_ISA"  # forces an instruction set
 PLACE = "AUTAPSE_LIBRARY"  # another build of the library, such as one with sanitizers
 INSTRUCTION_SETS = ("avx512", "avx2", "baseline")
-ABI = 4
+ABI = 5
 REMEDY = (
     "Install a C++ compiler (such as g++) and then autapse again (with pip's --force-reinstall --no-deps "
     f"--no-cache-dir), or set {SWITCH}=0 to use plain PyTorch without this warning."
@@ -27,6 +27,7 @@ REMEDY = (
 
 MOST_OFFSETS = 8  # of a coupled rule's stencil
 MOST_WINDOW = 8  # steps that the tridiagonal iteration may remember
+DONE, NO_MEMORY, _, REPACK = range(4)  # what functions return; the third is for malformed sizes and indices
 INTEGERS = ("form", "activation", "wide", "threads", "reset_after", "per_step", "reverse")
 POINTERS = (
     *("sizes", "x", "weight", "bias", "matrix", "offset", "projection", "alpha", "beta", "h0", "c0", "packed"),
@@ -41,7 +42,7 @@ class Problem(ctypes.Structure):
 
     _fields_ = (
         *((name, ctypes.c_int32) for name in INTEGERS),
-        *((name, ctypes.c_int64) for name in ("steps", "batch", "inputs", "hidden", "outputs", "inner")),
+        *((name, ctypes.c_int64) for name in ("steps", "rows", "batch", "inputs", "hidden", "outputs", "inner")),
         *((name, ctypes.c_void_p) for name in POINTERS),
     )
 
@@ -51,7 +52,7 @@ class Coupled(ctypes.Structure):
 
     _fields_ = (
         *((name, ctypes.c_int32) for name in ("wide", "threads")),
-        *((name, ctypes.c_int64) for name in ("rows", "hidden", "offsets", "table_rows")),
+        *((name, ctypes.c_int64) for name in ("rows", "hidden", "offsets", "table_rows", "edge_rows", "drive_count")),
         *((name, ctypes.c_int64) for name in ("band_stride", "slope_stride")),
         *((name, ctypes.c_void_p) for name in ("switches", "gates", "candidate", "packed")),
         *((name, ctypes.c_void_p) for name in ("u", "drive_rows", "table", "edges")),
@@ -61,14 +62,12 @@ class Coupled(ctypes.Structure):
 
 
 class Lattice(ctypes.Structure):
-    """Where the rows of ragged sequences lie, as src/abi.h declares it."""
-
-    tensors: Any = None  # what it points to, kept by whoever makes it
+    """Ragged sequences, as src/abi.h declares them."""
 
     _fields_ = (
-        *((name, ctypes.c_int64) for name in ("steps", "count", "free")),
-        *((name, ctypes.c_void_p) for name in ("first", "sizes", "lengths", "step_of", "sequence_of", "offsets")),
-        ("own_edges", ctypes.c_int32),
+        *((name, ctypes.c_int64) for name in ("count", "rows")),
+        ("lengths", ctypes.c_void_p),
+        *((name, ctypes.c_int32) for name in ("lower", "own_edges")),
     )
 
 
@@ -189,10 +188,30 @@ def warn_if_missing() -> None:
         warnings.warn(f"autapse runs on plain PyTorch, several times slower: {reason}. {REMEDY}", stacklevel=3)
 
 
-def run(function: str, *problems: ctypes.Structure) -> None:
-    """A function of src/abi.h by its name, with the interpreter's lock released."""
-    if getattr(load().library, f"autapse_{function}")(*map(ctypes.byref, problems)):
+def run(function: str, *problems: ctypes.Structure) -> bool:
+    """Call a function of src/abi.h by its name, with the interpreter's lock released.
+
+    Returns False if sizes or indices would lead outside of the tensors; the function has then done nothing.
+    """
+    return ran(getattr(native(), f"autapse_{function}")(*map(ctypes.byref, problems)), function)
+
+
+def ran(result: int, function: str) -> bool:
+    """What `run` returns for a function's result."""
+    if result == NO_MEMORY:
         raise ScratchError(f"The {function} pass found no memory for its buffers; use a smaller batch.")
+    if result == REPACK:
+        rule = "stay the same while a stream or a solve is in use"
+        checks.fail("the instruction set", rule, info()["instruction_set"], "Make the stream again.")
+    return result == DONE
+
+
+def native() -> Any:
+    """The library, where an op cannot do without it."""
+    library, reason = load()
+    if library is None:
+        raise RuntimeError(f"The native library is not available: {reason}.")
+    return library
 
 
 def _find() -> Path | None:

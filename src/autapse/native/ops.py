@@ -1,6 +1,7 @@
 """The kernels as PyTorch ops: `autapse::scan` and `autapse::scan_backward`, with shapes and autograd.
 
-Both take what src/abi.h lists, in its shapes; `autapse.unfold.fused` builds that from a form.
+Both take what src/abi.h lists, in its shapes; `autapse.unfold.fused` builds that from a form. Whatever an op is called
+with, it checks it before the library gets a pointer; see `autapse.native.operands`.
 """
 
 from __future__ import annotations
@@ -8,43 +9,26 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import torch
 from torch import Tensor
 
+from autapse import checks
 from autapse.native import library
+from autapse.native.operands import (
+    Extent,
+    Kind,
+    Operands,
+    Shape,
+    check_dtype,
+    check_scan,
+    check_scan_fake,
+    check_shape,
+    dense,
+)
 
-FORMS = ("leaky", "chain", "shared_gate", "ugrnn", "gru", "lstm")
-ACTIVATIONS = ("tanh", "relu", "sigmoid", "identity", "modrelu")
-DTYPES = (torch.float32, torch.float64)
 HUGE = 4 << 20  # bytes from which fresh memory is asked for in huge pages
-
-
-class Operands(NamedTuple):
-    """The tensors of a scan, in the order of the ops' arguments. None is for what a form does not have."""
-
-    x: Tensor  # [N, D], or the drive [N, G] without a weight
-    weight: Tensor | None  # [G, D]
-    bias: Tensor | None  # [G]
-    h0: Tensor  # [B, O]
-    c0: Tensor | None  # [B, H]
-    matrix: Tensor
-    offset: Tensor | None
-    projection: Tensor | None
-    alpha: Tensor | None
-    beta: Tensor | None
-
-
-class Kind(NamedTuple):
-    """Which recurrence a scan is, in the order of the ops' arguments."""
-
-    form: int  # index into FORMS
-    activation: int = 0  # index into ACTIVATIONS
-    inner: int = 1  # inner steps of a leaky form, maps of a chain
-    reset_after: bool = True
-    per_step: bool = False  # leaky: alpha and beta are [T, K], not [H]
-    reverse: bool = False  # the last step comes first; for sequences of one length
 
 
 Scan = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]  # h, h_n, c, c_n, reserve; empty where there is none
@@ -71,32 +55,41 @@ def scan(operands: Operands, sizes: Tensor, kind: Kind, keep_cells: bool, save: 
     return torch.ops.autapse.scan(*operands, sizes, *kind, keep_cells, save)
 
 
-def describe_problem(operands: Operands, sizes: Tensor, kind: Kind) -> library.Problem:
-    """The problem without its results. Operands are contiguous."""
+class Described(NamedTuple):
+    """A problem without its results, and the tensors that it points to, which must live as long as it does."""
+
+    problem: library.Problem
+    operands: Operands
+    sizes: Tensor
+    extent: Extent
+
+
+def describe_problem(operands: Operands, sizes: Tensor, kind: Kind) -> Described:
+    """The problem of a scan, all of it checked but the values of `sizes`, which the library checks."""
+    extent = check_scan(operands, sizes, kind)
+    dtype = operands.x.dtype
+    check_dtype(dtype)
+    operands = Operands(*dense(Operands._fields, operands, dtype))
+    (sizes,) = dense(("sizes",), (sizes,), torch.int64)
     problem = library.Problem()
     problem.form, problem.activation, problem.inner = kind.form, kind.activation, kind.inner
     problem.reset_after, problem.per_step, problem.reverse = kind.reset_after, kind.per_step, kind.reverse
-    problem.wide = operands.x.dtype == torch.float64
+    problem.wide = dtype == torch.float64
     problem.threads = torch.get_num_threads()
-    problem.steps, problem.batch, problem.outputs = len(sizes), operands.h0.shape[0], operands.h0.shape[1]
-    problem.hidden, problem.inputs = hidden_size(operands), operands.x.shape[1]
+    problem.steps, problem.rows, problem.batch, problem.inputs, problem.hidden, problem.outputs, _ = extent
     problem.sizes = sizes.data_ptr()
     for name, tensor in zip(Operands._fields, operands, strict=True):
-        setattr(problem, name, _address(tensor))
-    return problem
+        if tensor is not None:
+            setattr(problem, name, tensor.data_ptr())
+    return Described(problem, operands, sizes, extent)
 
 
-def hidden_size(operands: Operands) -> int:
-    return operands.h0.shape[1] if operands.c0 is None else operands.c0.shape[1]
-
-
-def _address(tensor: Tensor | None) -> int | None:
-    return None if tensor is None else tensor.data_ptr()
-
-
-def contiguous(tensors: Any) -> Any:
-    """Each tensor as the kernels read it."""
-    return [None if tensor is None else tensor.contiguous() for tensor in tensors]
+def fail_sizes(sizes: Tensor, extent: Extent, reverse: bool) -> NoReturn:
+    """Say what `sizes` must be, after the library did not take them."""
+    words = "all be the same" if reverse else "never grow"
+    rule = f"{words}, be from 0 to the batch size {extent.batch} and sum to the {extent.rows} rows of x"
+    values = sizes.tolist()
+    checks.fail("sizes", rule, [*values[:8], "..."] if len(values) > 8 else values, kind=checks.ShapeError)
 
 
 def _plain(like: Tensor, *shape: int) -> Tensor:
@@ -111,10 +104,10 @@ def fresh(like: Tensor, *shape: int) -> Tensor:
     return made
 
 
-def _reserve_columns(operands: Operands, kind: Kind) -> int:
+def _reserve_columns(operands: Operands, kind: Kind, extent: Extent) -> int:
     """How much a row's backward pass needs."""
     there = tuple(name for name, tensor in zip(Operands._fields, operands, strict=True) if tensor is not None)
-    return _ask_reserve(kind, int(hidden_size(operands)), int(operands.h0.shape[1]), there)
+    return _ask_reserve(kind, int(extent.hidden), int(extent.outputs), there)
 
 
 @cache
@@ -125,22 +118,19 @@ def _ask_reserve(kind: Kind, hidden: int, outputs: int, there: tuple[str, ...]) 
     problem.hidden, problem.outputs = hidden, outputs
     for name in there:
         setattr(problem, name, 1)  # whether it is there is all that counts
-    return library.load().library.autapse_reserve(ctypes.byref(problem))
+    return library.native().autapse_reserve(ctypes.byref(problem))
 
 
-def _results(
-    make: Callable[..., Tensor], operands: Operands, kind: Kind, keep_cells: bool, save: bool
-) -> tuple[Tensor, ...]:
-    rows, batch, outputs = operands.x.shape[0], operands.h0.shape[0], operands.h0.shape[1]
-    hidden = hidden_size(operands)
-    cells = operands.c0 is not None
-    return (
-        make(operands.x, rows, outputs),
-        make(operands.x, batch, outputs),
-        make(operands.x, rows, hidden) if cells and (keep_cells or save) else make(operands.x, 0),
-        make(operands.x, batch, hidden) if cells else make(operands.x, 0),
-        make(operands.x, rows, _reserve_columns(operands, kind)) if save else make(operands.x, 0),
-    )
+def _result_shapes(operands: Operands, kind: Kind, extent: Extent, keep_cells: bool, save: bool) -> list[Shape]:
+    """The shapes of h, h_n, c, c_n and the reserve."""
+    _, rows, batch, _, hidden, outputs, cells = extent
+    return [
+        (rows, outputs),
+        (batch, outputs),
+        (rows, hidden) if cells and (keep_cells or save) else (0,),
+        (batch, hidden) if cells else (0,),
+        (rows, _reserve_columns(operands, kind, extent)) if save else (0,),
+    ]
 
 
 def _split(arguments: tuple[Any, ...]) -> tuple[Operands, Tensor, Kind, tuple[Any, ...]]:
@@ -152,45 +142,64 @@ def _split(arguments: tuple[Any, ...]) -> tuple[Operands, Tensor, Kind, tuple[An
 
 def _scan(*arguments: Any) -> Scan:
     operands, sizes, kind, (keep_cells, save) = _split(arguments)
-    operands = Operands(*contiguous(operands))
-    results = _results(fresh, operands, kind, keep_cells, save)
-    problem = describe_problem(operands, sizes, kind)
+    problem, operands, sizes, extent = describe_problem(operands, sizes, kind)
+    results = [fresh(operands.x, *shape) for shape in _result_shapes(operands, kind, extent, keep_cells, save)]
     h, h_n, c, c_n, reserve = results
     problem.h, problem.h_n, problem.c_n = h.data_ptr(), h_n.data_ptr(), c_n.data_ptr()
-    problem.c = c.data_ptr() if operands.c0 is not None and (keep_cells or save) else None
+    problem.c = c.data_ptr() if extent.cells and (keep_cells or save) else None
     problem.reserve = reserve.data_ptr() if save else None
-    library.run("forward", problem)
-    return results  # type: ignore[return-value]
+    if not library.run("forward", problem):
+        fail_sizes(sizes, extent, kind.reverse)
+    return tuple(results)  # type: ignore[return-value]
 
 
 def _scan_fake(*arguments: Any) -> Scan:
-    operands, _, kind, (keep_cells, save) = _split(arguments)
-    return _results(_plain, operands, kind, keep_cells, save)  # type: ignore[return-value]
+    operands, sizes, kind, (keep_cells, save) = _split(arguments)
+    extent = check_scan_fake(operands, sizes, kind)
+    shapes = _result_shapes(operands, kind, extent, keep_cells, save)
+    return tuple(_plain(operands.x, *shape) for shape in shapes)  # type: ignore[return-value]
+
+
+_SAVED = ("grad_h", "grad_h_n", "grad_c", "grad_c_n", "h", "c", "reserve")
 
 
 def _scan_backward(*arguments: Any) -> tuple[Tensor, ...]:
-    grads, (h, c, reserve), rest = contiguous(arguments[:4]), arguments[4:7], arguments[7:]
+    saved, rest = arguments[: len(_SAVED)], arguments[len(_SAVED) :]
     operands, sizes, kind, (needed,) = _split(rest)
-    operands = Operands(*contiguous(operands))
+    problem, operands, sizes, extent = describe_problem(operands, sizes, kind)
+    _check_saved(saved, operands, kind, extent)
+    held = dense(_SAVED, saved, operands.x.dtype)
     results = _gradients(fresh, operands, needed)
-    problem = describe_problem(operands, sizes, kind)
-    problem.h, problem.reserve = h.data_ptr(), reserve.data_ptr()
-    problem.c = None if operands.c0 is None else c.data_ptr()
-    for name, gradient in zip(("grad_h", "grad_h_n", "grad_c", "grad_c_n"), grads, strict=True):
-        setattr(problem, name, _address(gradient))
-    for name, wanted, result in zip(Operands._fields, needed, results, strict=True):
-        setattr(problem, f"grad_{name}", result.data_ptr() if wanted else None)
-    library.run("backward", problem)
+    for name, tensor in zip(_SAVED, held, strict=True):
+        setattr(problem, name, None if tensor is None else tensor.data_ptr())
+    for name, result in zip(Operands._fields, results, strict=True):
+        setattr(problem, f"grad_{name}", result.data_ptr() if result.numel() else None)
+    if not library.run("backward", problem):
+        fail_sizes(sizes, extent, kind.reverse)
     return results
 
 
+def _check_saved(saved: tuple[Any, ...], operands: Operands, kind: Kind, extent: Extent) -> None:
+    """The gradients of a scan's results and what it saved have the shapes of the results."""
+    h, h_n, c, c_n, reserve = _result_shapes(operands, kind, extent, keep_cells=True, save=True)
+    for name, tensor, shape in zip(_SAVED, saved, (h, h_n, c, c_n, h, c, reserve), strict=True):
+        if tensor is not None and tensor.shape != shape:
+            check_shape(name, tensor.shape, shape)
+        if tensor is None and not name.startswith("grad"):
+            check_shape(name, None, shape)
+
+
 def _gradients(make: Callable[..., Tensor], operands: Operands, needed: list[bool]) -> tuple[Tensor, ...]:
+    if len(needed) != len(operands):
+        checks.fail("needed", f"have {len(operands)} entries, one per operand", needed)
     pairs = zip(operands, needed, strict=True)
     return tuple(make(operands.x, *(t.shape if wanted and t is not None else (0,))) for t, wanted in pairs)
 
 
 def _scan_backward_fake(*arguments: Any) -> tuple[Tensor, ...]:
-    operands, _, _, (needed,) = _split(arguments[7:])
+    saved, rest = arguments[: len(_SAVED)], arguments[len(_SAVED) :]
+    operands, sizes, kind, (needed,) = _split(rest)
+    _check_saved(saved, operands, kind, check_scan_fake(operands, sizes, kind))
     return _gradients(_plain, operands, needed)
 
 

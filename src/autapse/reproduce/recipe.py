@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from autapse.training.config import RunConfig
 
 COMMON = "common.toml"
+NO_RECIPES = (COMMON, "paper.toml", "table.toml")  # what the page shows, and in which shape: claims.py, layout.py
 MOST = 64 << 10  # bytes of a file; tomllib takes memory in the square of a dotted name's length
 RUN = ("task", "model", "training")  # the tables of a RunConfig, which knows their settings
 KEYS = {
@@ -184,16 +185,21 @@ def read_recipe(root: Path, name: str) -> Recipe:
     return Recipe(name, path, settings)
 
 
-def read_tables(path: Path) -> Settings:
-    """One file as it is; what is no TOML, no table or no known key is an error of one line that names the file."""
+def read_toml(path: Path) -> dict[str, Any]:
+    """What a TOML file holds; a file that cannot be read is an error of one line."""
     try:
         text = files.read_bytes(path, limit=MOST)
     except OSError as error:
         raise checks.InputError(f"{path} cannot be read: {error.strerror}.") from None
     try:
-        content = tomllib.loads(text.decode())
+        return tomllib.loads(text.decode())
     except (ValueError, RecursionError) as error:  # also lists nested thousands deep, and numbers as long
         raise checks.InputError(f"{path} is no TOML: {error}.") from None
+
+
+def read_tables(path: Path) -> Settings:
+    """One file as it is; what is no TOML, no table or no known key is an error of one line that names the file."""
+    content = read_toml(path)
     for table, settings in content.items():
         _check_table(path, table, settings)
     return content
@@ -256,7 +262,7 @@ def _reason(name: str, paper: dict[str, Any], here: dict[str, Any], short: dict[
 
 def _ids(root: Path) -> list[str]:
     names = (path.relative_to(root).as_posix().removesuffix(".toml") for path in root.rglob("*.toml"))
-    return sorted((name for name in names if f"{name}.toml".rpartition("/")[2] != COMMON), key=_natural)
+    return sorted((name for name in names if f"{name}.toml".rpartition("/")[2] not in NO_RECIPES), key=_natural)
 
 
 def _natural(name: str) -> list[tuple[float, str]]:

@@ -1,179 +1,94 @@
-"""All results against the papers' tables, as one page."""
+"""All results against the papers' tables, as one page with pictures."""
 
 from __future__ import annotations
 
-from itertools import groupby
+from collections import Counter
+from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from autapse import checks, files
 from autapse.benchmark.page import fill_between, markdown_table
-from autapse.reproduce.recipe import Recipe, all_recipes
+from autapse.reproduce.claims import OUTCOMES
+from autapse.reproduce.figures import FOLDER, Picture
+from autapse.reproduce.paper import Paper, check_recipe
+from autapse.reproduce.result import Result
 
 START, END = "<!-- results -->", "<!-- end of results -->"
 INTRODUCTION = f"""# The papers' tables, trained again
 
-One line per cell of a table that was run. *Ours* is the test score of the weights that validated best, or of the refit
-on all training data where the paper's protocol has one; *held out* is then the score before the refit. *Epochs* are
-ours, and the paper's. *Time* is what training took on this machine, of the budget that it had. A run that ended "out of
-time" was cut off: its number says what that much time gives, not what the network can reach.
+Each table has the shape that it has in its paper, with our numbers in bold beside the paper's.
+
+- **Ours** is the test score of the weights that were best on validation data. Where the paper tunes on held-out data
+  and then trains on all training data, so do we, and ours is the score after that. It is never the best test epoch;
+  where that was measured too, it has a column of its own.
+- **94.5 ± 0.3 (3)** is the mean and the standard deviation of three seeds. A number without ± is one run.
+- **–** was not run. **cited only** cannot be run here; the number beside it is the paper's.
+- Below each table is what differs from the paper's settings ("All" is all that was run). What is not named there is as
+  in the paper, but for how often a run validates. Where the paper leaves a setting open, the recipe has our reading:
+  `autapse reproduce show ID`.
+- Every number comes from a file in `reproductions/<paper>/results/`, which also has the command, the commit, all
+  settings and the machine. `autapse reproduce report` writes this page from these files.
 
 {START}
 
 {END}
 """
-NAMES = {"accuracy": "accuracy, %", "error": "error", "perplexity": "perplexity", "solved": "solved"}
 
 
-def read_results(*roots: Path) -> dict[str, list[dict[str, Any]]]:
-    """The results under some folders by recipe, those of several seeds together; later folders win."""
-    found: dict[tuple[str, int], dict[str, Any]] = {}
-    for root in roots:
-        for path in sorted(root.glob("*/results/*/**/*.json")):
-            result = files.read_json(path)
-            if not isinstance(result, dict) or "recipe" not in result:
-                raise checks.InputError(f"{path} is no result of `autapse reproduce`.")
-            found[result["recipe"], result["seed"]] = result
-    by_recipe: dict[str, list[dict[str, Any]]] = {}
-    for (name, _), result in sorted(found.items()):
-        by_recipe.setdefault(name, []).append(result)
-    return by_recipe
-
-
-def render(results: dict[str, list[dict[str, Any]]], recipes: list[Recipe] | None = None) -> str:
-    """The page's tables: papers and their tables in order, then what was not run."""
-    recipes = all_recipes() if recipes is None else recipes
-    known = {recipe.id for recipe in recipes}
+def render(results: dict[str, list[Result]], papers: list[Paper]) -> str:
+    """The page between its marks: the claims, then paper by paper."""
+    known = {recipe.id for paper in papers for layout in paper.layouts for recipe in layout.recipes}
     for name in results:
-        checks.one_of("recipe of a result", name, known)
-    parts = []
-    for (paper, table), cells in groupby(recipes, key=lambda recipe: tuple(recipe.id.split("/")[:2])):
-        parts.append(_table(paper, table, list(cells), results))
-    return "\n\n".join(part for part in parts if part)
+        check_recipe("recipe of a result", name, known)
+    return "\n\n".join([_summary(results, papers), *(paper.render(results) for paper in papers)])
 
 
-def write_page(path: Path, text: str) -> None:
-    """Put the tables into a page, which is begun if there is none."""
+def _summary(results: dict[str, list[Result]], papers: list[Paper]) -> str:
+    judged = [(paper.content.name, one) for paper in papers for one in paper.judgements(results)]
+    rows = [(name, one.claim.text, one.verdict, one.numbers) for name, one in judged]
+    numbers = Counter(one.outcome for _, one in judged)
+    count = ", ".join(f"{numbers[outcome]} {outcome}" for outcome in OUTCOMES if numbers[outcome])
+    table = markdown_table(["paper", "claim", "here", "by these numbers"], rows)
+    return "\n\n".join(["## What the papers claim, and what held here", f"{len(judged)} claims: {count}.", table])
+
+
+def write_page(path: Path, results: dict[str, list[Result]], papers: list[Paper]) -> list[str]:
+    """Fill the page, which is begun if there is none, and draw its pictures.
+
+    Returns what a person should know: which pictures could not be drawn, and why.
+    """
     page = path.read_text(encoding="utf-8") if path.exists() else INTRODUCTION
-    try:
-        filled = fill_between(page, START, END, text)
-    except ValueError as error:
-        raise checks.InputError(f"{path}: {error}") from None
+    filled = _filled(path, page, render(results, papers))
     path.parent.mkdir(parents=True, exist_ok=True)
     files.write_bytes(path, filled.encode())
+    folder = path.parent / FOLDER
+    old = [one for one in _pictures(results, papers) if not one.is_up_to_date(folder)]
+    try:
+        for picture in old:
+            picture.draw(folder)
+    except checks.InputError as error:
+        return [f"{len(old)} {'picture was' if len(old) == 1 else 'pictures were'} not drawn. {error}"]
+    return []
 
 
-def _table(paper: str, table: str, cells: list[Recipe], results: dict[str, list[dict[str, Any]]]) -> str:
-    run = [(cell, result) for cell in cells for result in results.get(cell.id, [])]
-    about = cells[0].about
-    heading = f"## {paper}: {about.get('table', table)}\n\n*{about.get('title', paper)}*"
-    left = [cell.id.split("/", 2)[2] for cell in cells if cell.id not in results]
-    parts = [heading]
-    if run:
-        parts.append(markdown_table(_headings(run), [_row(cell, result, run) for cell, result in run]))
-        parts += [*_means(cells, results), _settings(run)]
-    if left:
-        parts.append(f"Not run ({len(left)} of {len(cells)}): {', '.join(left)}.")
-    return "\n\n".join(parts)
+def check_page(path: Path, results: dict[str, list[Result]], papers: list[Paper]) -> None:
+    """An error unless the page and its pictures are what the results give."""
+    page = path.read_text(encoding="utf-8") if path.exists() else ""
+    remedy = "Run: autapse reproduce report"
+    if page != _filled(path, page or INTRODUCTION, render(results, papers)):
+        raise checks.InputError(f"{path} is not what the results give. {remedy}")
+    for picture in _pictures(results, papers):
+        if not picture.is_up_to_date(path.parent / FOLDER):
+            name = path.parent / FOLDER / picture.figure.file
+            raise checks.InputError(f"{name} is not what the results give. {remedy}")
 
 
-def _means(cells: list[Recipe], results: dict[str, list[dict[str, Any]]]) -> list[str]:
-    """A line for each column whose mean the paper gives, over its cells that were run."""
-    lines = []
-    for column, members in groupby(cells, key=lambda cell: cell.about.get("column", "")):
-        own = list(members)
-        first = [(cell, results[cell.id][0]) for cell in own if cell.id in results]
-        known = [(r["ours"], cell.paper.get(r["unit"])) for cell, r in first]
-        known = [pair for pair in known if None not in pair]
-        if "mean" in own[0].about and known:
-            ours, theirs = (sum(values) / len(values) for values in zip(*known, strict=True))
-            what = f"{column}, mean over {len(known)} of {len(own)} rows: ours {ours:.4g}"
-            lines.append(f"{what}; the paper's over the same {theirs:.4g}, over all {own[0].about['mean']}.")
-    return ["\n".join(f"- {line}" for line in lines)] if lines else []
+def _pictures(results: dict[str, list[Result]], papers: list[Paper]) -> list[Picture]:
+    return list(chain.from_iterable(paper.pictures(results) for paper in papers))
 
 
-def _headings(run: list[tuple[Recipe, dict[str, Any]]]) -> list[str]:
-    refit = any(result["held_out"] is not None for _, result in run)
-    solved = any(result["unit"] == "solved" for _, result in run)
-    floor = any(result["floor"] for _, result in run)
-    unit = NAMES[run[0][1]["unit"]]
-    return [
-        *("column", "row", f"ours ({unit})"),
-        *(["held out"] if refit else []),
-        *("the paper's", "difference"),
-        *(["best possible"] if floor else []),
-        *(["steps to solve", "test error"] if solved else []),
-        *("parameters", "epochs, of the paper's", "time, of the budget", "ended"),
-    ]
-
-
-def _row(cell: Recipe, result: dict[str, Any], run: list[tuple[Recipe, dict[str, Any]]]) -> list[str]:
-    headings = _headings(run)
-    budget = result["budget"]
-    values = {
-        "column": cell.about.get("column", cell.id.split("/")[2]),
-        "row": cell.about.get("row", cell.id.split("/")[-1]) + (f" (seed {result['seed']})" if result["seed"] else ""),
-        headings[2]: f"**{_shown(result['ours'])}**",
-        "held out": _shown(result["held_out"]),
-        "the paper's": _shown(result["paper"]) + (" (cited)" if cell.paper.get("cited") else ""),
-        "difference": "" if result["difference"] is None else f"{result['difference']:+.4g}",
-        "best possible": _best_possible(result),
-        "steps to solve": _steps_to_solve(result),
-        "test error": _shown(result["test"]),
-        "parameters": f"{result['parameters']:,}",
-        "epochs, of the paper's": f"{result['epochs']:.3g}" + _papers_length(result),
-        "time, of the budget": duration(result["seconds"]) + ("" if budget is None else f" of {duration(budget)}"),
-        "ended": result["ended"],
-    }
-    return [values[heading] for heading in headings]
-
-
-def _papers_length(result: dict[str, Any]) -> str:
-    epochs, inferred = result["paper_epochs"], result["inferred"].keys() & {"training.epochs", "training.steps"}
-    return "" if epochs is None else f" of {epochs:.4g}" + (" (inferred)" if inferred else "")
-
-
-def _steps_to_solve(result: dict[str, Any]) -> str:
-    """The first validation below the task's limit; where the test score alone is below it, the step it is of."""
-    if not result["ours"]:
-        return "–"
-    step = result["best_step"] if result["solved_step"] is None else result["solved_step"]
-    return f"{step:,}"
-
-
-def _best_possible(result: dict[str, Any]) -> str:
-    floor = result["floor"]
-    return _shown(100 * (1 - floor) if floor is not None and result["unit"] == "accuracy" else floor)
-
-
-def _settings(run: list[tuple[Recipe, dict[str, Any]]]) -> str:
-    """Which settings are not the paper's, cells with the same ones together."""
-    grouped: dict[str, list[str]] = {}
-    for cell, result in run:
-        lines = [f"`{d['setting']}` {_setting(d['here'])} for {_setting(d['paper'])}" for d in result["differences"]]
-        grouped.setdefault(", ".join(lines) or "none", []).append(cell.id.split("/", 2)[2])
-    listed = [f"- {', '.join(names)}: {lines}." for lines, names in grouped.items()]
-    return "\n".join(["Settings that are not the paper's:", "", *listed])
-
-
-def _setting(value: Any) -> str:
-    return "no" if value is None else str(value)
-
-
-def _shown(value: Any) -> str:
-    if value is None:
-        return "–"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:.4g}"
-
-
-def duration(seconds: float) -> str:
-    """12 s, 9.5 min, 1.2 h.
-
-    >>> duration(30), duration(570), duration(7200)
-    ('30 s', '9.5 min', '2 h')
-    """
-    if seconds < 120:
-        return f"{seconds:.3g} s"
-    return f"{seconds / 60:.3g} min" if seconds < 7200 else f"{seconds / 3600:.3g} h"
+def _filled(path: Path, page: str, text: str) -> str:
+    try:
+        return fill_between(page, START, END, text)
+    except ValueError as error:
+        raise checks.InputError(f"{path}: {error}") from None

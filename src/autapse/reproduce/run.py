@@ -1,9 +1,7 @@
-"""A recipe trained on this machine, and the result file that says how."""
+"""A recipe trained on this machine, and its result."""
 
 from __future__ import annotations
 
-import dataclasses
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,9 +9,13 @@ from typing import Any
 
 from autapse import checks, files
 from autapse.benchmark.machine import commit, hardware, software
-from autapse.reproduce.recipe import Recipe
+from autapse.reproduce.curve import curve_of
+from autapse.reproduce.recipe import Difference, Recipe
+from autapse.reproduce.result import Result
 from autapse.tasks import Stored
+from autapse.training import checkpoint
 from autapse.training.config import RunConfig
+from autapse.training.log import read_metrics
 from autapse.training.loop import Trainer
 from autapse.training.rescue import Diverged
 
@@ -65,13 +67,12 @@ class Plan:
             training=replace(training, epochs=epochs, seconds=seconds, period=period),
         )
 
-    def differences(self) -> list[dict[str, Any]]:
-        """The settings that are not the paper's; the budget itself is told beside them."""
-        found = self.recipe.differences(self.config)
-        return [dataclasses.asdict(one) for one in found if one.setting != "training.seconds"]
+    def differences(self) -> tuple[Difference, ...]:
+        """The settings that are not the paper's, but for the budget, which a result has anyway."""
+        return tuple(one for one in self.recipe.differences(self.config) if one.setting != "training.seconds")
 
 
-def reproduce(plan: Plan, folder: Path, command: str, show: Callable[[RunConfig], Any]) -> dict[str, Any]:
+def reproduce(plan: Plan, folder: Path, command: str, show: Callable[[RunConfig], Any]) -> Result:
     """Train a plan in `folder`, going on where an interrupted one stopped, and return its result.
 
     `show` makes a context manager that is the `Show` of one run.
@@ -81,25 +82,26 @@ def reproduce(plan: Plan, folder: Path, command: str, show: Callable[[RunConfig]
     second = None
     if plan.refit:
         second = _train(plan.refit_config(_epochs(first)), folder / "refit", show)
-    return _result(plan, first, second, command, before)
+    metrics = folder / "fit" / "metrics.jsonl"
+    return _result(plan, first, second, command, before, read_metrics(metrics) if metrics.exists() else [])
 
 
 def _train(config: RunConfig, folder: Path, show: Callable[[RunConfig], Any]) -> dict[str, Any]:
-    """A run's summary; a run that is there already is gone on with, if it is this one."""
+    """A run's summary; a run that is there already is resumed, if it has these settings.
+
+    A finished run is scored again: its checkpoint has a checksum, its summary.json has none.
+    """
     if (folder / "config.json").exists():
-        there = RunConfig.from_json(files.read_json(folder / "config.json"), folder / "config.json")
+        there = RunConfig.from_json(files.read_json(folder / "config.json", follow=False), folder / "config.json")
         if there != config:
             remedy = "Remove that folder, or choose another with --runs."
             raise checks.InputError(f"{folder} has a run of other settings. {remedy}")
-        if (folder / "summary.json").exists():
-            summary: dict[str, Any] = files.read_json(folder / "summary.json")
-            return summary
     with show(config) as screen:
         if (folder / "state.json").exists():
             trainer = Trainer.resume(folder, screen)
         else:
             if folder.exists():
-                shutil.rmtree(folder)  # it was stopped before its first checkpoint
+                checkpoint.discard(folder)
             trainer = Trainer(config, screen)
             trainer.start(files.new_folder(folder))
         try:
@@ -112,51 +114,67 @@ def _train(config: RunConfig, folder: Path, show: Callable[[RunConfig], Any]) ->
 
 def _epochs(summary: dict[str, Any]) -> float:
     """The epochs after which validation was best."""
-    per_epoch = summary["steps"] / summary["epochs"]
+    per_epoch = _steps_per_epoch(summary)
     return max(float(summary["best_step"] / per_epoch), 1 / per_epoch)
 
 
+def _steps_per_epoch(summary: dict[str, Any]) -> float:
+    return float(summary["steps"] / max(summary["epochs"], 1e-4))  # epochs are rounded to 1e-4, a few steps to 0
+
+
 def _result(
-    plan: Plan, first: dict[str, Any], second: dict[str, Any] | None, command: str, before: dict[str, Any]
-) -> dict[str, Any]:
+    plan: Plan,
+    first: dict[str, Any],
+    second: dict[str, Any] | None,
+    command: str,
+    before: dict[str, Any],
+    records: list[dict[str, Any]],
+) -> Result:
     recipe, last = plan.recipe, second or first
     unit, ours = in_papers_unit(recipe, last)
     paper = recipe.paper.get(unit)
     papers = _papers_epochs(plan, last)
-    result: dict[str, Any] = {
-        "recipe": recipe.id,
-        "command": command,
-        "commit": before["commit"],
-        "unit": unit,
-        "ours": ours,
-        "paper": paper,
-        "difference": None if paper is None or ours is None or unit == "solved" else round(ours - paper, 6),
-        "held_out": None if second is None else in_papers_unit(recipe, first)[1],
-        "best_test": _in_unit(recipe, unit, last.get("best_test")),
-        "baseline": last["baseline"],
-        "floor": last["floor"],
-        "test": last["test"],
-        "metric": last["metric"],
-        "validation": first["validation"],
-        "best_step": first["best_step"],
-        "solved_step": last["solved_step"],
-        "parameters": last["parameters"],
-        "steps": last["steps"],
-        "epochs": last["epochs"],
-        "paper_epochs": papers,
-        "seconds": round(sum(run["seconds"] for run in (first, second) if run), 1),
-        "budget": plan.budget,
-        "ended": _ended(first, last, papers),
-        "rescues": last["rescues"],
-        "unsolved": last["unsolved"],
-        "seed": last["seed"],
-        "differences": plan.differences(),
-        "inferred": recipe.inferred,
-        "settings": {name: value for name, value in plan.config.to_json().items() if name != "autapse"},
-        "hardware": before["hardware"],
-        "software": software(),
-    }
-    return result
+    return Result(
+        recipe=recipe.id,
+        command=command,
+        commit=before["commit"],
+        unit=unit,
+        ours=ours,
+        paper=paper,
+        difference=None if paper is None or ours is None or unit == "solved" else round(ours - paper, 6),
+        held_out=None if second is None else in_papers_unit(recipe, first)[1],
+        best_test=_in_unit(recipe, unit, last.get("best_test")),
+        baseline=last["baseline"],
+        floor=last["floor"],
+        test=last["test"],
+        metric=last["metric"],
+        validation=first["validation"],
+        best_step=first["best_step"],
+        solved_step=last["solved_step"],
+        parameters=last["parameters"],
+        steps=last["steps"],
+        epochs=last["epochs"],
+        paper_epochs=papers,
+        seconds=round(sum(run["seconds"] for run in (first, second) if run), 1),
+        best_seconds=_best_seconds(first, records) if second is None else round(second["seconds"], 1),
+        budget=plan.budget,
+        ended=_ended(first, last, papers),
+        rescues=last["rescues"],
+        unsolved=last["unsolved"],
+        seed=last["seed"],
+        differences=plan.differences(),
+        inferred=recipe.inferred,
+        settings={name: value for name, value in plan.config.to_json().items() if name != "autapse"},
+        hardware=before["hardware"],
+        software=software(),
+        curve=curve_of(records, _steps_per_epoch(first)),
+    )
+
+
+def _best_seconds(summary: dict[str, Any], records: list[dict[str, Any]]) -> float | None:
+    """When the best weights were validated; None if no validation is recorded."""
+    times = {record["step"]: record["seconds"] for record in records if "validation" in record}
+    return round(times[summary["best_step"]], 1) if summary["best_step"] in times else None
 
 
 def _papers_epochs(plan: Plan, summary: dict[str, Any]) -> float:
@@ -164,7 +182,7 @@ def _papers_epochs(plan: Plan, summary: dict[str, Any]) -> float:
     papers, ours = plan.recipe.config().training, plan.config.training
     if papers.epochs is not None:
         return papers.epochs
-    per_epoch = summary["steps"] / summary["epochs"] * ours.batch_size / papers.batch_size  # of the paper's steps
+    per_epoch = _steps_per_epoch(summary) * ours.batch_size / papers.batch_size  # of the paper's steps
     return round(papers.steps / per_epoch, 4)
 
 
@@ -194,9 +212,3 @@ def _in_unit(recipe: Recipe, unit: str, score: float | None) -> Any:
     if unit == "solved":
         return score < (recipe.config().task.solved or 0.0)
     return round(score, 6)
-
-
-def result_path(root: Path, name: str, seed: int) -> Path:
-    """Where a result lies: reproductions/rin/results/table1/sequential-mnist/rin-1-100.json."""
-    paper, _, rest = name.partition("/")
-    return root / paper / "results" / f"{rest}{f'-seed{seed}' if seed else ''}.json"

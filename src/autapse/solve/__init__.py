@@ -10,7 +10,7 @@ from autapse.solve.newton import Newton
 from autapse.solve.operator import Matrices, Operator, Resolvent
 from autapse.solve.paper import Paper, Statistics
 from autapse.solve.recommended import Tolerance, general, recommended
-from autapse.solve.report import NotConvergedWarning, SolveReport
+from autapse.solve.report import NotConvergedWarning, Reason, SolveReport
 from autapse.solve.sweeps import Sweeps
 from autapse.solve.system import Blocks, Derivative, Equations, Groups, Linear, Point, Relaxing, System
 
@@ -35,6 +35,7 @@ __all__ = [
     "Operator",
     "Paper",
     "Point",
+    "Reason",
     "Relaxing",
     "Resolvent",
     "SolveReport",

@@ -63,7 +63,7 @@ class Progress:
         self.least = torch.full((count,), torch.inf, dtype=torch.float64, device=device)  # of those at work
         self.now = self.least.clone()
         self.residual = self.least.clone()  # of all
-        self.converged = ~self.active
+        self.converged, self.lost = ~self.active, ~self.active
         self.iterations = torch.zeros(count, dtype=torch.long, device=device)
         self.evaluations = torch.zeros(count, dtype=torch.float64, device=device)
 
@@ -88,7 +88,9 @@ class Progress:
         self.least = torch.where(better, self.now, self.least)
         self.converged[self.problems] |= done
         # From a point that is not a number no method comes back; from one that is only too large, some do.
-        self.active = self.active & ~done & ~(residual.isnan() | size.isnan())
+        lost = self.active & ~done & (residual.isnan() | size.isnan())
+        self.lost[self.problems] |= lost
+        self.active = self.active & ~done & ~lost
         return bool(self.active.any())
 
     def reached(self, residual: Tensor, size: Tensor) -> Tensor:  # [b] each
@@ -113,14 +115,9 @@ class Progress:
 
     def finish(self, name: str) -> tuple[Tensor, SolveReport]:
         self._write()
-        report = SolveReport(
-            self.converged.cpu(),
-            self.residual.cpu(),
-            self.iterations.cpu(),
-            self.evaluations.cpu(),
-            (name,) * len(self.converged),
-        )
-        return self.solution, report
+        eps = torch.finfo(self.solution.dtype).eps
+        cost = (self.iterations, self.evaluations)
+        return self.solution, SolveReport.make(self.converged, self.residual, *cost, name, eps, self.lost)
 
     def _write(self) -> None:
         self.residual[self.problems] = self.least

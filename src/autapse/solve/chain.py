@@ -10,7 +10,7 @@ from torch import Tensor
 
 from autapse import checks
 from autapse.solve.base import Solver
-from autapse.solve.report import SolveReport
+from autapse.solve.report import SolveReport, merge
 from autapse.solve.system import System
 
 Begin = Literal["best", "zero"]
@@ -88,21 +88,5 @@ def _continue(stage: Stage, system: System, z: Tensor, report: SolveReport, rtol
     better = more.converged | (more.residual < report.residual[left])
     keep = part.groups.spread(better.to(z.device), found)
     z = z.index_copy(0, rows, torch.where(keep, found, z.index_select(0, rows)))
-    return z, _joined(report, more, left, better)
-
-
-def _joined(report: SolveReport, more: SolveReport, left: Tensor, better: Tensor) -> SolveReport:
-    converged, residual = report.converged.clone(), report.residual.clone()
-    iterations, evaluations = report.iterations.clone(), report.evaluations.clone()
-    converged[left] = more.converged
-    residual[left] = torch.where(better, more.residual, residual[left])
-    iterations[left] += more.iterations
-    evaluations[left] += more.evaluations
-    names = list(report.finished_by)
-    for problem, name, improved in zip(left.tolist(), more.finished_by, better.tolist(), strict=True):
-        names[problem] = name if improved else names[problem]
-    flagged = report.flagged
-    if more.flagged is not None:
-        flagged = torch.zeros_like(converged) if flagged is None else flagged.clone()
-        flagged[left] |= more.flagged
-    return SolveReport(converged, residual, iterations, evaluations, tuple(names), flagged)
+    every = torch.arange(len(report.converged))
+    return z, merge([report, more], len(every), [every, left])

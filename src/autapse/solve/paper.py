@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -112,4 +112,4 @@ def _chosen(report: SolveReport, guess: float) -> tuple[Tensor, SolveReport]:
     taken = report.take(chosen)
     iterations = report.iterations.view(-1, 2).amax(1)
     evaluations = report.evaluations.view(-1, 2).sum(1) + guess
-    return chosen, SolveReport(taken.converged, taken.residual, iterations, evaluations, taken.finished_by)
+    return chosen, replace(taken, iterations=iterations, evaluations=evaluations)

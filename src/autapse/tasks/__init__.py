@@ -11,6 +11,7 @@ from __future__ import annotations
 from autapse import checks
 from autapse.tasks.activities import DSA, HAR
 from autapse.tasks.adding import Adding
+from autapse.tasks.arrays import ArrayTask
 from autapse.tasks.babi import BAbI
 from autapse.tasks.base import (
     IGNORE,
@@ -46,7 +47,9 @@ TASKS: dict[str, type[Task]] = {task.name: task for task in (*GENERATED, *STORED
 
 
 def task_class(name: str) -> type[Task]:
-    """The task that the command line calls `name`."""
+    """The task that the command line or a run's config calls `name`."""
+    if name == ArrayTask.name:  # from Python only
+        return ArrayTask
     return TASKS[checks.one_of("task", name, TASKS)]
 
 
@@ -65,6 +68,7 @@ __all__ = [
     "TASKS",
     "Adding",
     "Archive",
+    "ArrayTask",
     "BAbI",
     "Copy",
     "Data",

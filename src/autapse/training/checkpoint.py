@@ -1,10 +1,13 @@
 """Checkpoints: safetensors for tensors, JSON for the rest; a crash at any moment leaves a whole one.
 
 `checkpoint-<step>.safetensors` has the present weights (`model.`), the best ones (`best.`), the optimizer's state
-(`optimizer.<parameter>.`), what an implicit layer keeps to start solves from (`solutions.`), the state in which a text
-was left (`carried.`), and in its metadata the run's config and the signature of its data, so that the model can be
-built where the data are not. `state.json`, renamed into place last, names the checkpoint that it belongs to and has its
-checksum. There is no random state to save: the randomness of a step is drawn from (seed, step, process).
+(`optimizer.<parameter>.`), what an implicit layer keeps to start solves from (`solutions.`) and the state in which a
+text was left (`carried.`). Its metadata has all else that a resumed run starts from: the config, the signature of the
+data (so that the model can be built where the data are not), the progress and the environment. `state.json`, renamed
+into place last, names the checkpoint and has its SHA-256. There is no random state to save: the randomness of a step is
+drawn from (seed, step, process).
+
+In older runs the progress is in `state.json`. They can still be read.
 """
 
 from __future__ import annotations
@@ -12,9 +15,13 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
+import re
+import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, NamedTuple, TypeVar
 
 import safetensors.torch
 import torch
@@ -25,7 +32,14 @@ from torch.optim import Optimizer
 from autapse import checks, files
 from autapse.models import MODELS, SequenceModel
 from autapse.tasks import Signature, Task
+from autapse.training import strict
 from autapse.training.config import ModelConfig, RunConfig
+from autapse.training.environment import Environment
+from autapse.training.optimizers import state_of_one
+
+NAME = re.compile(r"checkpoint-(\d+)\.safetensors")
+T = TypeVar("T")
+LARGEST = 2**53  # of a counter: no run gets that far
 
 
 @dataclass
@@ -63,6 +77,31 @@ class Progress:
     """Processes that train together; each draws its own dropout."""
     metrics_bytes: int = 0
     """Length of metrics.jsonl at this point; what is beyond was written after the checkpoint."""
+    metrics_sha256: str = ""
+    """Checksum of metrics.jsonl up to there; empty in older runs."""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if isinstance(value, int) and not 0 <= value <= LARGEST:
+                checks.fail(name, f"be from 0 to {LARGEST}", value)
+            if isinstance(value, float) and not math.isfinite(value):
+                checks.fail(name, "be finite", value)
+        checks.number("seconds", self.seconds, low=0.0)
+        checks.integer("processes", self.processes, minimum=1)
+        if self.best_step > self.step:
+            checks.fail("best_step", f"be at most the step, {self.step}", self.best_step)
+
+
+class Checkpoint(NamedTuple):
+    """What a checkpoint file has, checked."""
+
+    path: Path
+    tensors: dict[str, Tensor]
+    config: RunConfig
+    signature: Signature
+    progress: Progress
+    environment: Environment | None
+    """None in older files."""
 
 
 def build_model(config: RunConfig) -> SequenceModel:
@@ -120,17 +159,46 @@ def save(
             if isinstance(value, Tensor):
                 tensors[f"optimizer.{name}.{key}"] = value
     tensors |= {f"carried.{name}": value for name, value in flatten(carried).items()}
+    about = {
+        "config": config.to_json(),
+        "signature": dataclasses.asdict(signature),
+        "progress": dataclasses.asdict(progress),
+        "environment": dataclasses.asdict(Environment.present()),
+    }
     content = safetensors.torch.save(
         {name: value.detach().cpu().contiguous() for name, value in tensors.items()},
-        metadata={"config": json.dumps(config.to_json()), "signature": json.dumps(dataclasses.asdict(signature))},
+        metadata={name: json.dumps(value) for name, value in about.items()},
     )
     path = path_of(folder, progress.step)
     files.write_bytes(path, content)
-    state = {"checkpoint": path.name, "sha256": hashlib.sha256(content).hexdigest(), **dataclasses.asdict(progress)}
-    files.write_json(folder / "state.json", state)
-    for old in folder.glob("checkpoint-*.safetensors"):
-        if old != path:
-            old.unlink()
+    files.write_json(folder / "state.json", {"checkpoint": path.name, "sha256": hashlib.sha256(content).hexdigest()})
+    remove_superseded(path)
+
+
+def remove_leftovers(path: Path) -> None:
+    """Remove what killed processes left beside the checkpoint `path`. Only for the process that has the run's lock."""
+    files.remove_parts(path.parent)
+    remove_superseded(path)
+
+
+def remove_superseded(path: Path) -> None:
+    """Remove the older checkpoints beside `path`."""
+    for old in path.parent.glob("checkpoint-*.safetensors"):
+        if old != path and NAME.fullmatch(old.name):
+            with suppress(OSError):  # what cannot be removed does no harm
+                old.unlink()
+
+
+def discard(folder: Path) -> None:
+    """Remove a run that was stopped before its first checkpoint."""
+    lock = files.lock(folder / "config.json") if (folder / "config.json").exists() else None
+    try:
+        if (folder / "state.json").exists():  # another process was just about to write it
+            raise checks.InputError(f"{folder} has a checkpoint by now. Start again to resume it.")
+        shutil.rmtree(folder)
+    finally:
+        if lock:
+            lock.close()
 
 
 def path_of(folder: Path, step: int) -> Path:
@@ -138,22 +206,55 @@ def path_of(folder: Path, step: int) -> Path:
     return folder / f"checkpoint-{step}.safetensors"
 
 
-def read_state(folder: Path) -> tuple[Progress, Path, str]:
-    """A run's progress, its checkpoint and that file's checksum."""
+def read_run(folder: Path) -> Checkpoint:
+    """The last checkpoint of a run."""
+    while True:
+        state = _read_state(folder)
+        path = folder / state["checkpoint"]
+        try:
+            content = files.read_bytes(path, follow=False)
+        except FileNotFoundError:
+            if _read_state(folder) != state:  # the run is being trained, and has a newer checkpoint by now
+                continue
+            raise checks.InputError(f"{path} is missing.") from None
+        if hashlib.sha256(content).hexdigest() != state["sha256"]:
+            raise checks.InputError(f"{path} is damaged: its checksum is not the one in state.json.")
+        saved = _read_checkpoint(path, content, state["progress"], folder / "state.json")
+        if path != path_of(folder, saved.progress.step):
+            raise checks.InputError(f"{path} is damaged: it was saved at step {saved.progress.step}.")
+        return saved
+
+
+def read_unchanged(folder: Path) -> Checkpoint:
+    """The last checkpoint of a run whose config.json is still the one that it was trained with."""
+    saved, path = read_run(folder), folder / "config.json"
+    if RunConfig.from_json(files.read_json(path, follow=False), path) != saved.config:
+        remedy = "Start a new run for other settings; put the old ones back to resume."
+        raise checks.InputError(f"{path} was changed since {saved.path.name} was written. {remedy}")
+    return saved
+
+
+def read_file(path: Path) -> Checkpoint:
+    """A checkpoint file by itself, wherever it is."""
+    try:
+        return _read_checkpoint(path, files.read_bytes(path), {}, path)
+    except FileNotFoundError:
+        raise checks.InputError(f"{path} is missing.") from None
+
+
+def _read_state(folder: Path) -> dict[str, Any]:
+    """The name and the checksum of a run's checkpoint; in older runs also the progress."""
     path = folder / "state.json"
     if not path.exists():
         raise checks.InputError(f"{path} is missing: {folder} has no checkpoint. Remove it and run again.")
-    state = files.read_json(path)
-    try:
-        checkpoint, checksum = folder / state.pop("checkpoint"), str(state.pop("sha256"))
-        progress = Progress(**state)
-    except (AttributeError, KeyError, TypeError) as error:
-        raise checks.InputError(f"{path} is damaged: {error!r}.") from None
-    for name, hint in get_type_hints(Progress).items():
-        value = getattr(progress, name)
-        if not isinstance(value, (int, float) if hint is float else hint):
-            raise checks.InputError(f"{path} is damaged: {name} is {value!r}.")
-    return progress, checkpoint, checksum
+    state = files.read_json(path, follow=False)
+    if not isinstance(state, dict) or not isinstance(state.get("sha256"), str):
+        raise checks.InputError(f"{path} is damaged: it has no checksum.")
+    name = state.get("checkpoint")
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise checks.InputError(f"{path} is damaged: it names no checkpoint.")
+    rest = {key: value for key, value in state.items() if key not in ("checkpoint", "sha256")}
+    return {"checkpoint": name, "sha256": state["sha256"], "progress": rest}
 
 
 def flatten(state: Any, name: str = "") -> dict[str, Tensor]:
@@ -171,6 +272,8 @@ def unflatten(tensors: dict[str, Tensor]) -> Any:
     """The state that `flatten` took apart."""
     if set(tensors) <= {"all", ""}:
         return next(iter(tensors.values()), None)
+    if "" in tensors:
+        checks.fail("carried", "have a tensor or a tuple at each place", sorted(tensors), "The checkpoint is damaged.")
     places = sorted({int(name.partition(".")[0]) for name in tensors})
     return tuple(
         unflatten({n.partition(".")[2]: t for n, t in tensors.items() if int(n.partition(".")[0]) == place})
@@ -178,32 +281,94 @@ def unflatten(tensors: dict[str, Tensor]) -> Any:
     )
 
 
-def read_tensors(path: Path, checksum: str | None = None) -> tuple[dict[str, Tensor], RunConfig, Signature]:
-    """The tensors of a checkpoint, the config and the signature in it; a damaged file gives one clear line."""
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        raise checks.InputError(f"{path} is missing.") from None
-    if checksum is not None and hashlib.sha256(content).hexdigest() != checksum:
-        raise checks.InputError(f"{path} is damaged: its checksum is not the one in state.json.")
+def _read_checkpoint(path: Path, content: bytes, old: dict[str, Any], source: Path) -> Checkpoint:
+    """Parse and check a checkpoint; `old` is the progress from `source`, where older runs have it."""
     try:
         tensors = safetensors.torch.load(content)
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-        config = json.loads(header["__metadata__"]["config"])
-        signature = read_signature(json.loads(header["__metadata__"]["signature"]))
-    except (SafetensorError, ValueError, KeyError, TypeError) as error:
-        reason = str(error).splitlines()[0]
+        about = {name: json.loads(text) for name, text in header["__metadata__"].items()}
+        config, signature = about["config"], about["signature"]
+    except (SafetensorError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        reason = _first_line(error)
         raise checks.InputError(f"{path} is damaged, or no checkpoint of autapse: {reason}.") from None
-    return tensors, RunConfig.from_json(config, path), signature
+    if "progress" in about and old:
+        raise checks.InputError(f"{source} is damaged: the progress is in {path.name}, not there.")
+    saved = Checkpoint(
+        path,
+        tensors,
+        RunConfig.from_json(config, path),
+        _read_part(Signature, signature, path),
+        _read_part(Progress, about.get("progress", old), path if "progress" in about else source),
+        _read_part(Environment, about["environment"], path) if "environment" in about else None,
+    )
+    check_fit(saved)
+    return saved
 
 
-def read_signature(content: dict[str, Any]) -> Signature:
-    """A signature from JSON, which has lists for tuples."""
-    tuples: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in content.items()
-    }
-    tuples["vocabularies"] = tuple(tuple(vocabulary) for vocabulary in content["vocabularies"])
-    return Signature(**tuples)
+def _first_line(error: BaseException) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]
+
+
+def _read_part(kind: type[T], content: Any, source: Path) -> T:
+    try:
+        return strict.read(kind, content)
+    except (checks.InputError, TypeError) as error:  # TypeError: something is missing
+        raise checks.InputError(f"{source} is damaged: {error}") from None
+
+
+def check_fit(saved: Checkpoint) -> None:
+    """The tensors must be those of the model in the config; this is found out before that model takes memory."""
+    path, model = saved.path, saved.config.model
+    best = part(saved.tensors, "best.")
+    layers = max(model.num_layers or 1, len(model.hidden_size))
+    largest = max((size for tensor in best.values() for size in tensor.shape), default=0)
+    # A layer has at least one tensor, and one of them has at least a row for each unit.
+    if layers > len(best) or max(model.hidden_size) > largest:
+        sizes = f"{layers} layers of up to {max(model.hidden_size)} units"
+        raise checks.InputError(f"{path} does not fit the model in its config: it has no weights for {sizes}.")
+    try:
+        shapes = make_model(saved.config.task, model, "meta", saved.signature)
+    except checks.InputError as error:
+        raise checks.InputError(f"{path}: {error}") from None
+    except (RuntimeError, TypeError, ValueError, LookupError, AttributeError, MemoryError) as error:
+        reason = _first_line(error)
+        raise checks.InputError(f"{path} has a config that no model can be built from: {reason}.") from None
+    expected = shapes.state_dict()
+    for prefix in ("best.", "model."):
+        _check_tensors(path, prefix, part(saved.tensors, prefix), expected)
+    kept = state_of_one(saved.config.training)
+    for name, parameter in shapes.named_parameters():
+        state = part(saved.tensors, f"optimizer.{name}.")  # empty before the first step
+        expected = {key: parameter if one.dim() else one for key, one in kept.items()} if state else {}
+        _check_tensors(path, f"optimizer.{name}.", state, expected)
+    prefixes = ["best.", "model.", *(f"optimizer.{name}." for name, _ in shapes.named_parameters())]
+    prefixes += ["solutions."] if shapes.solutions is not None else []
+    prefixes += ["carried."] if shapes.carries else []
+    for name, tensor in saved.tensors.items():
+        if not name.startswith(tuple(prefixes)) or not _may_be(name, tensor):
+            raise checks.InputError(f"{path} does not fit the model in its config: it has no use for {name}.")
+
+
+def _may_be(name: str, tensor: Tensor) -> bool:
+    """Solutions are [steps, units] by layer and sequence, carried states [layers, rows, units] by place."""
+    if name.startswith("solutions."):
+        return tensor.dim() == 2 and re.fullmatch(r"solutions\.\d+\.\d+", name) is not None
+    if name.startswith("carried."):
+        return tensor.dim() == 3 and re.fullmatch(r"carried\.(all|\d+(\.\d+)*)", name) is not None
+    return True
+
+
+def _check_tensors(path: Path, prefix: str, tensors: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+    """The same names, with the same shapes and dtypes."""
+    for name in sorted(tensors.keys() | expected.keys()):
+        here, wanted = (_described(some.get(name)) for some in (tensors, expected))
+        if here != wanted:
+            problem = f"{prefix}{name} is {here}, the model has {wanted}"
+            raise checks.InputError(f"{path} does not fit the model in its config: {problem}.")
+
+
+def _described(tensor: Tensor | None) -> str:
+    return "missing" if tensor is None else f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
 
 
 def part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
@@ -242,13 +407,11 @@ def load(run_or_file: str | Path, device: torch.device | str = "cpu") -> Sequenc
 
 def load_run(run_or_file: str | Path, device: torch.device | str = "cpu") -> tuple[SequenceModel, RunConfig, Signature]:
     """`load`, with the run's config and the signature of its data."""
-    path, checksum = Path(run_or_file), None
-    if not path.is_file():
-        _, path, checksum = read_state(find_run(path))
-    tensors, config, signature = read_tensors(path, checksum)
-    model = make_model(config.task, config.model, str(device), signature)
-    load_weights(model, part(tensors, "best."), path)
-    return model.eval(), config, signature
+    path = Path(run_or_file)
+    saved = read_file(path) if path.is_file() else read_run(find_run(path))
+    model = make_model(saved.config.task, saved.config.model, str(device), saved.signature)
+    load_weights(model, part(saved.tensors, "best."), saved.path)
+    return model.eval(), saved.config, saved.signature
 
 
 def check_data(present: Signature, known: Signature, source: object) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from autapse import __version__, checks
 from autapse.tasks import Task, task_class
+from autapse.training import strict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,9 +168,9 @@ class RunConfig:
         try:
             task = dict(content["task"])
             return cls(
-                task=_strict(task_class(task.pop("name")), task),
-                model=_strict(ModelConfig, content["model"]),
-                training=_strict(TrainingConfig, content["training"]),
+                task=strict.read(task_class(task.pop("name")), task),
+                model=strict.read(ModelConfig, content["model"]),
+                training=strict.read(TrainingConfig, content["training"]),
             )
         except checks.InputError as error:
             raise checks.InputError(f"{source}: {error}") from None
@@ -184,10 +185,3 @@ def _check_words(config: Any) -> None:
             checks.one_of(name, getattr(config, name), get_args(hint))
         elif hint is bool:
             checks.boolean(name, getattr(config, name))
-
-
-def _strict(kind: Any, settings: dict[str, Any]) -> Any:
-    known = [f.name for f in dataclasses.fields(kind)]
-    for name in settings:
-        checks.one_of("setting", name, known)
-    return kind(**settings)

@@ -10,6 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor, distributed
 
+from autapse import checks
+
+REMEDY = "torchrun sets it; unset WORLD_SIZE to train in one process."
+
 
 @dataclass(frozen=True)
 class World:
@@ -71,17 +75,48 @@ class World:
             tensor.copy_(part.view_as(tensor))
 
 
+def processes() -> int:
+    """How many processes torchrun started; 1 without it."""
+    return _variable("WORLD_SIZE", 1, 1)
+
+
+def _this_process() -> World:
+    """The process that the environment variables of torchrun describe; alone without them."""
+    size = processes()
+    if size == 1:
+        return World()
+    rank = _variable("RANK", None, 0)
+    if rank >= size:
+        checks.fail("the environment variable RANK", f"be below WORLD_SIZE, {size}", rank, REMEDY)
+    if "MASTER_ADDR" not in os.environ:
+        raise checks.InputError(f"WORLD_SIZE is {size}, but the environment variable MASTER_ADDR is not set. {REMEDY}")
+    _variable("MASTER_PORT", None, 1)
+    return World(rank, size)
+
+
 def join() -> World:
     """Join the processes that torchrun started; alone without it."""
-    size = int(os.environ.get("WORLD_SIZE", "1"))
-    if size > 1 and not distributed.is_initialized():
+    world = _this_process()
+    if world.size > 1 and not distributed.is_initialized():
         if torch.cuda.is_available():
-            torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
+            torch.cuda.set_device(_variable("LOCAL_RANK", 0, 0) % torch.cuda.device_count())
         # To be loaded before there is a group: its functions keep the group of that moment, as a default, for good.
         importlib.import_module("torch.distributed.nn")
         # Decisions travel as CPU tensors, gradients on the device of the model.
         distributed.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
-    return World(int(os.environ.get("RANK", "0")), size) if size > 1 else World()
+    return world
+
+
+def _variable(name: str, default: int | None, minimum: int) -> int:
+    """An environment variable that has an integer."""
+    text = os.environ.get(name, "" if default is None else str(default))
+    try:
+        value = int(text)
+    except ValueError:
+        value = minimum - 1
+    if value < minimum:
+        checks.fail(f"the environment variable {name}", f"be an integer of at least {minimum}", text, REMEDY)
+    return value
 
 
 def leave() -> None:

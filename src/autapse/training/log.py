@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -10,37 +11,52 @@ from typing import Any, Protocol
 from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
-from autapse import checks
+from autapse import checks, files
 from autapse.console import Console, Label, plain
 
 
 class MetricsLog:
     """metrics.jsonl: one JSON object per line, cut back to the last checkpoint on resume."""
 
-    def __init__(self, path: Path, keep_bytes: int = 0) -> None:
-        self._file = path.open("ab")
-        if self._file.tell() < keep_bytes:
-            self._file.close()
-            raise checks.InputError(f"{path} is damaged: it is shorter than the last checkpoint left it.")
-        self._file.truncate(keep_bytes)
-        self._file.seek(keep_bytes)
+    def __init__(self, path: Path, length: int = 0, sha256: str = "") -> None:
+        """Continue after the first `length` bytes, which must have this checksum (any, if it is empty)."""
+        kept = _beginning(path, length) if length else b""
+        self._length, self._digest = length, hashlib.sha256(kept)
+        if sha256 and self._digest.hexdigest() != sha256:
+            raise checks.InputError(f"{path} is damaged: it was changed since the last checkpoint.")
+        # A new file, not the old one cut short: the old one may have another name elsewhere.
+        files.write_bytes(path, kept)
+        self._file = files.open_regular(path, "ab", follow=False)
 
     def write(self, **record: Any) -> None:
-        self._file.write((json.dumps(record, allow_nan=False) + "\n").encode())
+        line = (json.dumps(record, allow_nan=False) + "\n").encode()
+        self._file.write(line)
+        self._digest.update(line)
+        self._length += len(line)
 
-    def flush(self) -> int:
-        """Everything on disk so far, as a length in bytes."""
+    def flush(self) -> tuple[int, str]:
+        """Put everything on disk; its length in bytes and its checksum."""
         self._file.flush()
         os.fsync(self._file.fileno())
-        return self._file.tell()
+        return self._length, self._digest.hexdigest()
 
     def close(self) -> None:
         self._file.close()
 
 
+def _beginning(path: Path, length: int) -> bytes:
+    try:
+        with files.open_regular(path, follow=False) as file:
+            if os.fstat(file.fileno()).st_size < length:
+                raise checks.InputError(f"{path} is damaged: it is shorter than the last checkpoint left it.")
+            return file.read(length)
+    except FileNotFoundError:
+        raise checks.InputError(f"{path} is missing.") from None
+
+
 def read_metrics(path: Path) -> list[dict[str, Any]]:
     """The records of a metrics.jsonl; a last line cut short by a crash is left out."""
-    lines = path.read_text(encoding="utf-8").split("\n")
+    lines = files.read_bytes(path, follow=False).decode().split("\n")
     return [json.loads(line) for line in lines[:-1]]
 
 

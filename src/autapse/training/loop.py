@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import math
 import shutil
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import torch
@@ -22,29 +19,30 @@ from autapse.tasks import Split
 from autapse.tasks.objectives import objective
 from autapse.training import checkpoint, distributed
 from autapse.training.batches import Batch, Tensors, make_feed
-from autapse.training.checkpoint import Progress, make_model, read_state, read_tensors
+from autapse.training.checkpoint import Checkpoint, Progress, make_model
 from autapse.training.config import RunConfig
+from autapse.training.environment import Environment
 from autapse.training.evaluation import Scores, evaluate, measure
 from autapse.training.log import MetricsLog, Quiet, Show
 from autapse.training.optimizers import make_optimizer
 from autapse.training.rescue import Diverged, clip, finite, random_step
 from autapse.training.schedule import learning_rate
+from autapse.training.signals import stop_signals
 
 LOG_EVERY = 10  # steps between training records
 
 
 class Interrupted(Ending):
-    """Ctrl-C: the run can be resumed from its last checkpoint, of this very step unless gradients were not finite."""
+    """Ctrl-C, SIGTERM or SIGHUP: the run was saved, at this very step unless gradients were not finite."""
 
-    exit_code = 130
-
-    def __init__(self, step: int, saved: int, command: str) -> None:
+    def __init__(self, step: int, saved: int, command: str, signal: int) -> None:
         super().__init__(f"Stopped at step {step}, saved at step {saved}. Go on with: {command}")
-        self.step, self.saved = step, saved
+        self.step, self.saved, self.signal = step, saved, signal
+        self.exit_code = 128 + signal  # as shells have it: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP
 
     def going_on_with(self, command: str) -> Interrupted:
         """The same, where another command than `autapse resume` goes on."""
-        return Interrupted(self.step, self.saved, command)
+        return Interrupted(self.step, self.saved, command, self.signal)
 
 
 class Trainer:
@@ -80,6 +78,8 @@ class Trainer:
         self.best = self._weights()
         self.saved_step = 0
         self.carried: Any = None  # the state in which a text was left
+        self.log: MetricsLog | None = None
+        self.lock: IO[bytes] | None = None
 
     # Beginnings -------------------------------------------------------------------------------------------------
 
@@ -91,41 +91,58 @@ class Trainer:
         try:
             if self.world.leads:
                 files.write_json(folder / "config.json", self.config.to_json())
+                self.lock = files.lock(folder / "config.json")
             self._open_log()
             self._save()
-        except OSError:
-            if self.world.leads:
-                shutil.rmtree(folder)  # a run without its first checkpoint is none
-            raise
+        except OSError as error:
+            self._close()
+            if not self.world.leads:
+                raise
+            shutil.rmtree(folder)  # without its first checkpoint there is nothing to resume
+            reason = f"{error.strerror or error}: {error.filename or folder}. The run did not start"
+            remedy = "Free some space, or choose another folder, and run again."
+            raise checks.InputError(f"{reason}, and {folder} was removed. {remedy}") from None
         return self
 
     @classmethod
     def resume(cls, folder: Path, show: Show | None = None) -> Trainer:
         """A run from its last checkpoint, to end with the same bits as one that never stopped."""
-        progress, path, checksum = read_state(folder)
-        tensors, config, known = read_tensors(path, checksum)
-        if RunConfig.from_json(files.read_json(folder / "config.json"), folder / "config.json") != config:
-            remedy = "Start a new run for other settings; put the old ones back to resume."
-            raise checks.InputError(f"{folder / 'config.json'} was changed since {path.name} was written. {remedy}")
-        trainer = cls(config, show)
-        checkpoint.check_data(trainer.signature, known, folder)
-        checkpoint.load_weights(trainer.model, checkpoint.part(tensors, "model."), path)
-        checkpoint.load_optimizer(trainer.optimizer, trainer.model, tensors)
-        if trainer.model.solutions is not None:
-            trainer.model.solutions.load_state_dict(checkpoint.part(tensors, "solutions."))
-        carried = {
-            name: value.to(trainer.settings.device) for name, value in checkpoint.part(tensors, "carried.").items()
-        }
-        trainer.carried = mapped(trainer.world.own, checkpoint.unflatten(carried))
-        trainer.best = {k: v.to(trainer.settings.device) for k, v in checkpoint.part(tensors, "best.").items()}
-        trainer.folder, trainer.progress = folder, progress
-        trainer.saved_step = progress.step
-        if progress.processes != trainer.world.size:
-            words = f"started with {progress.processes} processes, goes on with {trainer.world.size}"
-            trainer.show.note(f"{folder} was {words}: equal to rounding, not to the bit.")
-            progress.processes = trainer.world.size
-        trainer._open_log()
+        lock = files.lock(checkpoint.find_run(folder) / "config.json") if distributed.join().leads else None
+        try:
+            saved = checkpoint.read_unchanged(folder)
+            trainer = cls(saved.config, show)
+            trainer.folder, trainer.lock = folder, lock
+            trainer._restore(saved)
+            if lock:  # no other process writes here
+                checkpoint.remove_leftovers(saved.path)
+            trainer._open_log()
+        except BaseException:
+            if lock:
+                lock.close()
+            raise
         return trainer
+
+    def _restore(self, saved: Checkpoint) -> None:
+        """Take over the weights and all else that a checkpoint has."""
+        checkpoint.check_data(self.signature, saved.signature, self.folder)
+        tensors, device = saved.tensors, self.settings.device
+        checkpoint.load_weights(self.model, checkpoint.part(tensors, "model."), saved.path)
+        checkpoint.load_optimizer(self.optimizer, self.model, tensors)
+        if self.model.solutions is not None:
+            self.model.solutions.load_state_dict(checkpoint.part(tensors, "solutions."))
+        carried = {name: value.to(device) for name, value in checkpoint.part(tensors, "carried.").items()}
+        self.carried = mapped(self.world.own, checkpoint.unflatten(carried))
+        self.best = {name: value.to(device) for name, value in checkpoint.part(tensors, "best.").items()}
+        self.progress = progress = saved.progress
+        self.saved_step = progress.step
+        if not progress.finished and progress.step >= self.steps:
+            raise checks.InputError(f"{saved.path} is damaged: step {progress.step} is past the last, {self.steps}.")
+        if progress.processes != self.world.size:
+            words = f"started with {progress.processes} processes, goes on with {self.world.size}"
+            self.show.note(f"{self.folder} was {words}: equal to rounding, not to the bit.")
+            progress.processes = self.world.size
+        for change in saved.environment.changes(Environment.present()) if saved.environment else []:
+            self.show.note(f"{self.folder} was {change}")
 
     # The loop ---------------------------------------------------------------------------------------------------
 
@@ -135,14 +152,13 @@ class Trainer:
             self._loop()
             return self.summarise()
         finally:
-            if self.log:
-                self.log.close()
+            self._close()
 
     def _loop(self) -> None:
         progress, settings = self.progress, self.settings
         clock, saved_at = time.perf_counter() - progress.seconds, time.perf_counter()
         self.show.begin(progress.step, self.steps)
-        with _interrupts() as interrupted:
+        with stop_signals() as signals:
             while not progress.finished:
                 indices = self.feed.sequences(progress.step)
                 torch.manual_seed(_seed(settings.seed, progress.step, self.world.rank))  # dropout of this step
@@ -161,13 +177,14 @@ class Trainer:
                 if progress.step % settings.eval_every == 0 or progress.step == self.steps or late:
                     self._validate()
                     self._decide(bool(late))
-                stop = self.world.agree(bool(interrupted))
+                stop = int(self.world.agree(signals[0] if signals else 0))
                 due = self.world.agree(time.perf_counter() - saved_at >= settings.checkpoint_seconds)
                 if progress.finished or stop or due:
                     self._save()
                     saved_at = time.perf_counter()
                 if stop and not progress.finished:
-                    raise Interrupted(progress.step, self.saved_step, f"autapse resume {self.folder}")
+                    command = f"autapse resume {self.folder}"
+                    raise Interrupted(progress.step, self.saved_step, command, stop)
 
     def _backward(self, indices: list[int]) -> float:
         """Gradients of the mean loss over the global batch; returns this process's part of that mean."""
@@ -323,14 +340,24 @@ class Trainer:
         # A checkpoint must be a good place to go on from, so none is taken amid gradients that are not finite.
         good = self.progress.rescues_in_a_row == 0 and all(bool(p.isfinite().all()) for p in self.parameters)
         if good or self.progress.finished:
-            self.progress.metrics_bytes = self.log.flush()
+            self.progress.metrics_bytes, self.progress.metrics_sha256 = self.log.flush()
             state = (self.progress, self.model, self.best, self.optimizer, carried)
             checkpoint.save(self.folder, self.config, self.signature, *state)
             self.saved_step = self.progress.step
 
     def _open_log(self) -> None:
-        path = self.folder / "metrics.jsonl"
-        self.log = MetricsLog(path, self.progress.metrics_bytes) if self.world.leads else None
+        if self.world.leads:
+            kept = self.progress.metrics_bytes, self.progress.metrics_sha256
+            self.log = MetricsLog(self.folder / "metrics.jsonl", *kept)
+
+    def _close(self) -> None:
+        """Close the log; release the folder."""
+        try:
+            if self.log:
+                self.log.close()
+        finally:
+            if self.lock:
+                self.lock.close()
 
     def _write(self, **record: Any) -> None:
         if self.log:
@@ -390,23 +417,3 @@ def _seed(*parts: int) -> int:
 def _number(value: float) -> float | None:
     """A number that JSON can hold; None where it is not finite."""
     return value if math.isfinite(value) else None
-
-
-@contextmanager
-def _interrupts() -> Iterator[list[int]]:
-    """A list that Ctrl-C fills, so that the loop can stop between two steps; a second Ctrl-C stops at once."""
-    seen: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield seen
-        return
-    previous = signal.getsignal(signal.SIGINT)
-
-    def note(number: int, frame: Any) -> None:
-        seen.append(number)
-        signal.signal(signal.SIGINT, previous)
-
-    signal.signal(signal.SIGINT, note)
-    try:
-        yield seen
-    finally:
-        signal.signal(signal.SIGINT, previous)

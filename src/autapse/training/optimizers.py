@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from autapse.training.config import TrainingConfig
@@ -29,3 +29,12 @@ def make_optimizer(config: TrainingConfig, parameters: Iterable[nn.Parameter]) -
     in_one_pass = config.optimizer not in NOT_FUSED and all(weight.device.type == "cpu" for weight in parameters)
     extra = {"fused": True} if in_one_pass else {}
     return OPTIMIZERS[config.optimizer](parameters, lr=config.learning_rate, weight_decay=config.weight_decay, **extra)
+
+
+def state_of_one(config: TrainingConfig) -> dict[str, Tensor]:
+    """What the optimizer keeps for a parameter of one number after its first step."""
+    parameter = nn.Parameter(torch.zeros(1))
+    parameter.grad = torch.zeros(1)
+    optimizer = make_optimizer(config, [parameter])
+    optimizer.step()
+    return {name: value for name, value in optimizer.state[parameter].items() if isinstance(value, Tensor)}

@@ -1,55 +1,51 @@
-"""What the solves of an equilibrium rule's steps say of whole sequences."""
+"""The scan of an equilibrium rule: each step is solved after the one before it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from typing import Any
 
-import torch
+from torch import Tensor
 
 from autapse.cells.equilibrium import EquilibriumRule
+from autapse.forms import State
 from autapse.solve import SolveReport
+from autapse.solve.report import merge
+from autapse.unfold.reference import walk
+from autapse.unfold.scan import in_pieces, is_whole
 
 
-@contextmanager
-def recorded(cells: Mapping[str, EquilibriumRule]) -> Iterator[dict[str, list[SolveReport]]]:
-    """The reports of each cell's steps while the block runs, in the order of the steps."""
-    reports: dict[str, list[SolveReport]] = {key: [] for key in cells}
-    for key, cell in cells.items():
-        cell.recorder = reports[key]
-    try:
-        yield reports
-    finally:
-        for cell in cells.values():
-            cell.recorder = None  # steps that a backward pass computes anew are none of the call's
+def scan_equilibrium(
+    rule: EquilibriumRule,
+    x: Tensor,  # [N, D], the steps of all sequences: first step of all, second step of those that have one, ...
+    state: State,  # each [B, S], longest sequence first
+    sizes: Sequence[int],  # how many sequences are running at each step; never grows; sums to N
+    start: int = 0,  # position of the first step
+    turn: Callable[[Tensor], Tensor] | None = None,  # puts rows into the reverse order and back
+    checkpoint_every: int | None = None,
+) -> tuple[State, State, SolveReport]:
+    """What `scan` gives, and how each sequence went: the worst of its steps, and the sum of their costs."""
+    count, weights = len(state[0]), rule.prepare()
+    rows = turn(x) if turn else x
+    if is_whole(checkpoint_every, sizes):
+        states, final, reports = _solved_walk(rule, rows, state, sizes, start, True, weights)
+    else:
+        every = checkpoint_every or 1
+        states, final, parts = in_pieces(_solved_walk, rule, rows, state, sizes, start, True, weights, every)
+        reports = [report for part in parts for report in part[0]]
+    states = tuple(turn(part) for part in states) if turn else states
+    return states, final, merge(reports, count, worst=True)
 
 
-def over_steps(steps: Sequence[SolveReport], count: int) -> SolveReport:
-    """One report per sequence: the worst residual of its steps, the sum of their cost, whether all converged.
+def _solved_walk(
+    rule: EquilibriumRule, x: Tensor, state: State, sizes: Sequence[int], start: int, keep: bool, weights: Any
+) -> tuple[State, State, list[SolveReport]]:
+    reports: list[SolveReport] = []
 
-    Row j of each step is sequence j, longest sequence first. A sequence is finished by what finished its worst step.
-    """
-    total = SolveReport.empty("no step", count)
-    flagged = torch.zeros(count, dtype=torch.bool)
-    any_flag = False
-    names = list(total.finished_by)
-    worst = torch.full((count,), -1.0, dtype=torch.float64)
-    for step in steps:
-        n = len(step.converged)
-        total.converged[:n] &= step.converged
-        total.iterations[:n] += step.iterations
-        total.evaluations[:n] += step.evaluations
-        for j in (step.residual > worst[:n]).nonzero()[:, 0].tolist():
-            names[j] = step.finished_by[j]
-        worst[:n] = torch.maximum(worst[:n], step.residual)
-        if step.flagged is not None:
-            any_flag = True
-            flagged[:n] |= step.flagged
-    return SolveReport(
-        total.converged,
-        worst.clamp_min(0.0),
-        total.iterations,
-        total.evaluations,
-        tuple(names),
-        flagged if any_flag else None,
-    )
+    def step(u: Tensor, state: State, t: int) -> State:
+        new, report = rule.solved_step(u, state, weights)
+        reports.append(report)
+        return new
+
+    states, final = walk(step, rule.drive(x), state, sizes, start)
+    return states, final, reports

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from autapse.cells.base import Cell, FormCell
 from autapse.forms import Chain, Form, GatedRecurrent, Leaky, LongShortTerm, SharedGate, State, UpdateGate
 from autapse.native import library, ops
-from autapse.native.ops import ACTIVATIONS, FORMS, Kind, Operands
+from autapse.native.operands import ACTIVATIONS, DTYPES, FORMS, Kind, Operands
 from autapse.unfold.reference import walk
 
 KERNELS = (Leaky, Chain, SharedGate, UpdateGate, GatedRecurrent, LongShortTerm)
@@ -38,7 +38,7 @@ def kernels_serve(x: Tensor) -> bool:
         library.warn_if_missing()
         return False
     return (
-        x.dtype in ops.DTYPES
+        x.dtype in DTYPES
         and not torch.is_autocast_enabled("cpu")
         and not torch._C._are_functorch_transforms_active()  # vmap and its kin look inside
         and torch.autograd.forward_ad._current_level < 0
@@ -155,8 +155,19 @@ def _form(operands: Operands, kind: Kind) -> Form:
             return LongShortTerm(operands.matrix, operands.offset, operands.projection)
 
 
-def _as_it_is(rows: Tensor) -> Tensor:
-    return rows
+def scan_operands(operands: Operands, sizes: Tensor, kind: Kind) -> list[Tensor | None]:
+    """What the native scan computes, by the reference: h, h_n, c, c_n, the last two None where there are no cells."""
+    drive = operands.x if operands.weight is None else F.linear(operands.x, operands.weight, operands.bias)
+    state = (operands.h0,) if operands.c0 is None else (operands.h0, operands.c0)
+    steps = len(sizes)
+
+    def turn(rows: Tensor) -> Tensor:
+        turned = kind.reverse and len(rows) > 0
+        return rows.reshape(steps, -1, rows.shape[1]).flip(0).flatten(0, 1) if turned else rows
+
+    states, final = walk(_form(operands, kind).step, turn(drive), state, sizes.tolist(), 0)
+    states = tuple(turn(rows) for rows in states)
+    return [states[0], final[0], *((states[1], final[1]) if operands.c0 is not None else (None, None))]
 
 
 def _second_order(
@@ -165,13 +176,7 @@ def _second_order(
     """The gradient of the scan as a function that autograd can differentiate again: through the reference."""
     # Views of the operands, so that the gradient is asked for at these points of the graph and not further up.
     views: list[Any] = [None if t is None else t.view_as(t) for t in operands]
-    operands = Operands(*views)
-    drive = operands.x if operands.weight is None else F.linear(operands.x, operands.weight, operands.bias)
-    state = (operands.h0,) if operands.c0 is None else (operands.h0, operands.c0)
-    turn = (lambda rows: rows.view(len(sizes), -1, rows.shape[1]).flip(0).flatten(0, 1)) if kind.reverse else _as_it_is
-    states, final = walk(_form(operands, kind).step, turn(drive), state, sizes.tolist(), 0)
-    states = tuple(turn(rows) for rows in states)
-    outputs = [states[0], final[0], *((states[1], final[1]) if operands.c0 is not None else (None, None))]
+    outputs = scan_operands(Operands(*views), sizes, kind)
     pairs = [(o, g) for o, g in zip(outputs, gradients, strict=True) if o is not None and g is not None]
     wanted = [t for t, need in zip(views, needed, strict=True) if need]
     found = iter(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from autapse.native import library
+from autapse.native.coupled import Sequences
+from autapse.solve.report import plain
 
 
 class Lattice:
@@ -54,15 +54,10 @@ class Lattice:
         return ((sizes.cumsum(0) - sizes)[self._t] + self._sequence).to(self.device)
 
     @cached_property
-    def native(self) -> library.Lattice:
-        """For the native solvers."""
-        sizes, offsets = (torch.tensor(values, dtype=torch.long) for values in (self.sizes, self.offsets))
-        tensors = (self._firsts, sizes, self.lengths.contiguous(), self._t, self._sequence, offsets)
-        names = ("first", "sizes", "lengths", "step_of", "sequence_of", "offsets")
-        pointers: dict[str, Any] = {n: t.data_ptr() for n, t in zip(names, tensors, strict=True)}
-        made = library.Lattice(steps=self.extent, count=self.count, free=self.free, own_edges=self.edges, **pointers)
-        made.tensors = tensors  # they live as long as what points to them
-        return made
+    def native(self) -> Sequences:
+        """For the native solvers, which know the stencil (−1, 1) alone."""
+        lengths = plain(self.lengths)  # torch.func wraps what is made inside it
+        return Sequences(lengths, self.edges, self.offsets.index(-1))
 
     @property
     def colours(self) -> list[slice]:

@@ -18,15 +18,19 @@ from autapse import checks
 from autapse.cells import Cell
 from autapse.cells.base import FormCell
 from autapse.forms import Form, Leaky, State
+from autapse.gradient.function import Function, opaque, reverse_mode_only
 from autapse.solve.limits import Limits
-from autapse.solve.report import NotConvergedWarning, SolveReport
+from autapse.solve.report import NotConvergedWarning, SolveReport, merge
 from autapse.unfold.fused import has_kernel
 from autapse.unfold.line import Line
+from autapse.unfold.unchanged import Unchanged
 
 DENSE_UP_TO = 64  # states, all tensors together, for which `jacobian="auto"` keeps whole matrices
 CHUNK = 1 << 22  # numbers of a Jacobian at a time, where only its diagonal is kept
 LEAP = 8.0  # a correction of more times a sequence's largest state is not believed
 RTOL = {torch.float64: 1e-12, torch.float32: 2e-6}
+SCAN = "Leave unfold out: the scan has derivatives of any order, in every mode."
+SECOND = f"Parallel() has first derivatives only. {SCAN}"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -73,6 +77,7 @@ class Parallel(Limits):
         """What `scan` gives, the states after each step and at each sequence's own end; and how the solves went."""
         if not sizes:
             return tuple(s[:0] for s in state), state, SolveReport.empty("parallel", len(state[0]))
+        reverse_mode_only("Parallel()", (x, *state, *cell.parameters()), SCAN)
         with torch.autocast(x.device.type, enabled=False):  # a residual in half precision says little
             initial = torch.cat(state, dim=-1).to(_dtype(cell, x))
             rows = (turn(x) if turn else x).to(initial.dtype)
@@ -92,7 +97,8 @@ class Parallel(Limits):
         h, report = self._solve(plain, steps.first[steps.line.owner])
         # One step more, of each state by itself: what autograd sees. _Adjoint brings in what is between the steps.
         before = steps.line.previous(h, steps.first)
-        return _Adjoint.apply(steps.step(before), plain, before.detach(), self), report
+        unchanged = Unchanged([*steps.cell.parameters(), *steps.cell.buffers()])
+        return _Adjoint.apply(steps.step(before), plain, before.detach(), self, unchanged), report
 
     @torch.no_grad()
     def _solve(self, system: _System, like: Tensor) -> tuple[Tensor, SolveReport]:  # [N, S]
@@ -278,24 +284,30 @@ class _Transposed(_System):
         return torch.autograd.grad(after, before, v, retain_graph=True)[0]
 
 
-class _Adjoint(torch.autograd.Function):
+class _Adjoint(Function):
     """The steps' results as they are; a gradient first goes through all later steps, by the adjoint recurrence."""
 
+    remedy = SCAN
+
     @staticmethod
-    def forward(ctx: Any, states: Tensor, steps: _Steps, before: Tensor, settings: Parallel) -> Tensor:
-        ctx.solve = lambda gradient: settings._solve(_Transposed(steps, before, gradient), gradient)
+    def forward(states: Tensor, steps: _Steps, before: Tensor, settings: Parallel, unchanged: Unchanged) -> Tensor:
         return states.view_as(states)
 
     @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # apart, for torch.func
+        states, ctx.steps, ctx.before, ctx.settings, ctx.unchanged = inputs
+        ctx.save_for_backward(states)
+
+    @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        if torch.is_grad_enabled():
-            raise NotImplementedError(
-                "Parallel() has first derivatives only, and create_graph=True asks for more: "
-                "leave unfold out, the scan has derivatives of any order."
-            )
-        total, report = ctx.solve(gradient)
-        warn_if_unsolved([report], "gradients")
-        return total, None, None, None
+        ctx.unchanged.check()
+
+        def solve(gradient: Tensor, states: Tensor) -> tuple[Tensor]:
+            total, report = ctx.settings._solve(_Transposed(ctx.steps, ctx.before, gradient), gradient)
+            warn_if_unsolved([report], "gradients")
+            return (total,)
+
+        return *opaque(solve, SECOND, gradient, *ctx.saved_tensors), None, None, None, None
 
 
 # How it is solved ---------------------------------------------------------------------------------------------------
@@ -317,7 +329,7 @@ class _Work:
         self.rows = torch.arange(len(like), device=device)  # of those at work, which they are of all
         self.sequences = torch.arange(count, device=device)
         self.residual = torch.zeros(count, dtype=torch.float64, device=device)  # of all, as what follows
-        self.converged = torch.zeros(count, dtype=torch.bool, device=device)
+        self.converged, self.lost = (torch.zeros(count, dtype=torch.bool, device=device) for _ in range(2))
         self.iterations = torch.zeros(count, dtype=torch.long, device=device)
 
     def look(self) -> bool:
@@ -334,7 +346,7 @@ class _Work:
         self.residual[self.sequences] = line.largest(
             (norm / scale).double().nan_to_num(nan=torch.inf, posinf=torch.inf)
         )
-        self.converged[self.sequences] = solved
+        self.converged[self.sequences], self.lost[self.sequences] = solved, lost
         self.iterations[self.sequences] = self.round
         return self._keep(~(solved | lost))
 
@@ -357,9 +369,8 @@ class _Work:
     def finish(self) -> tuple[Tensor, SolveReport]:
         self._write()
         evaluations = 2.0 * self.iterations + 1  # a step, and but for the last time its derivative
-        found = [part.cpu() for part in (self.converged, self.residual, self.iterations, evaluations.double())]
-        report = SolveReport(found[0], found[1], found[2], found[3], ("parallel",) * len(self.converged))
-        return self.solution, report
+        verdict = (self.converged, self.residual, self.iterations, evaluations)
+        return self.solution, SolveReport.make(*verdict, "parallel", lost=self.lost)
 
     def _scale(self) -> Tensor:  # [N]
         """What the residual of a row is measured against: its state and the one before."""
@@ -400,11 +411,4 @@ def _dtype(cell: Cell, x: Tensor) -> torch.dtype:
 
 def _with_the_empty(report: SolveReport, count: int) -> SolveReport:
     """The report of all sequences, those without steps at the end."""
-    rest = SolveReport.empty("parallel", count - len(report.converged))
-    return SolveReport(
-        torch.cat([report.converged, rest.converged]),
-        torch.cat([report.residual, rest.residual]),
-        torch.cat([report.iterations, rest.iterations]),
-        torch.cat([report.evaluations, rest.evaluations]),
-        report.finished_by + rest.finished_by,
-    )
+    return merge([SolveReport.empty("parallel", count), report], count, worst=True)

@@ -12,6 +12,7 @@ from autapse.cells import Cell
 from autapse.cells.base import FormCell
 from autapse.forms import Form, State
 from autapse.native import library, ops
+from autapse.native.operands import check_shape, dense
 from autapse.unfold.fused import can_fuse, describe, has_kernel
 
 
@@ -66,12 +67,14 @@ class FusedStepper:
         self._last = len(alpha) - 1 if isinstance(alpha, Tensor) and alpha.dim() == 2 else 0
         x = states[0].new_zeros(batch, width)
         operands, kind = describe(form, x, weight, bias, self.states, self._last + 1, 0)
-        self._held = ops.Operands(*ops.contiguous(operands))._replace(x=x)
+        # The check wants a step for each row of coefficients. No sequence runs after the first, the only one we need.
+        sizes = torch.tensor([batch, *[0] * self._last])
+        self._problem, self._held, *self._kept = ops.describe_problem(operands, sizes, kind)
+        self._problem.steps = 1
+        self._shape = x.shape
         self._output = torch.empty_like(self.states[0])
-        self._sizes = torch.tensor([batch])
-        self._problem = ops.describe_problem(self._held, self._sizes, kind)
         self._connect()
-        self._forward = library.load().library.autapse_forward
+        self._forward = library.native().autapse_forward
         self._reference = ctypes.byref(self._problem)
 
     def _connect(self) -> None:
@@ -80,7 +83,7 @@ class FusedStepper:
         problem.h0 = problem.h_n
         if len(states) > 1:
             problem.c0 = problem.c_n = states[1].data_ptr()
-        native = library.load().library
+        native = library.native()
         self._packed = torch.empty(native.autapse_packed_bytes(ctypes.byref(problem)), dtype=torch.uint8)
         native.autapse_pack(ctypes.byref(problem), self._packed.data_ptr())
         problem.packed = self._packed.data_ptr()
@@ -89,10 +92,11 @@ class FusedStepper:
 
     def __call__(self, x: Tensor, t: int) -> Tensor:
         x = x if self._drive is None else self._drive(x)
-        x = x.to(self._output.dtype).contiguous()  # under autocast another layer's output may be narrower
+        check_shape("x", x.shape, self._shape)
+        dtype = self._output.dtype  # under autocast another layer's output may be narrower
+        (x,) = dense(("x",), (x.to(dtype),), dtype)
         self._problem.x = x.data_ptr()
         for name, first, stride in self._tables:
-            setattr(self._problem, name, first + min(t, self._last) * stride)
-        if self._forward(self._reference):
-            raise library.ScratchError("A step found no memory for its buffers; use a smaller batch.")
+            setattr(self._problem, name, first + min(max(t, 0), self._last) * stride)
+        library.ran(self._forward(self._reference), "forward")
         return self._output

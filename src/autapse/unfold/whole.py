@@ -6,9 +6,11 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from autapse.forms.coupled import Rule
 from autapse.gradient import Gradient
+from autapse.gradient.function import is_tracked, reverse_mode_only
 from autapse.solve import LinearReport, Solver, SolveReport
 from autapse.unfold.coupled import Coupled
 from autapse.unfold.coupled_fused import FusedCoupled, can_fuse_rule
@@ -31,9 +33,10 @@ def unfold_coupled(
     system = (
         FusedCoupled(rule, u, lattice, edges) if can_fuse_rule(rule, u, edges) else Coupled(rule, u, lattice, edges)
     )
-    with torch.no_grad():
+    reverse_mode_only("An implicit layer", system.operands, gradient.forward_remedy)
+    with torch.no_grad(), forward_ad._set_fwd_grad_enabled(False):  # the derivative is that of the solution
         z, report = solver.solve(system, start, rtol)
-    if not (torch.is_grad_enabled() and any(t.requires_grad for t in system.operands)):
+    if not is_tracked(system.operands):
         return z, report
     converged = system.groups.spread(report.converged.to(z.device), z)
     return gradient.attach(system, z, converged, adjoint_rtol, note), report

@@ -11,6 +11,17 @@ extern "C" {
 enum autapse_form { AUTAPSE_LEAKY, AUTAPSE_CHAIN, AUTAPSE_SHARED_GATE, AUTAPSE_UGRNN, AUTAPSE_GRU, AUTAPSE_LSTM };
 enum autapse_activation { AUTAPSE_TANH, AUTAPSE_RELU, AUTAPSE_SIGMOID, AUTAPSE_IDENTITY, AUTAPSE_MODRELU };
 
+// What the functions return.
+enum autapse_result {
+    AUTAPSE_DONE,
+    AUTAPSE_NO_MEMORY, // for scratch memory
+    AUTAPSE_MALFORMED, // sizes, lengths or indices that would lead outside of the tensors; nothing was written
+    AUTAPSE_REPACK,    // the matrices were packed for another instruction set
+};
+
+// The caller vouches for the pointers: each is to as many elements as the sizes here say. The library checks what only
+// the contents of `sizes`, `lengths`, `index` and `drive_rows` can tell, before it runs.
+//
 // N is the sum of sizes, G the width of the drive (a multiple of H), O the width of the state h.
 // The rows of x, h, c, reserve and their gradients are in the order of a PackedSequence: the first step of every
 // sequence, longest first, then the second step of those that have one, and so on.
@@ -21,9 +32,9 @@ struct autapse_problem {
     int32_t reset_after;  // GRU: the reset gate acts after the product
     int32_t per_step;     // leaky: alpha and beta are [T, K], not [H]
     int32_t reverse;      // the last step comes first; for sequences of one length
-    int64_t steps, batch, inputs, hidden, outputs;
+    int64_t steps, rows, batch, inputs, hidden, outputs; // T, N, B, D, H, O
     int64_t inner;        // leaky: K; chain: number of maps; 1 elsewhere
-    const int64_t* sizes; // [T], sequences that run at each step; never grows
+    const int64_t* sizes; // [T], sequences that run at each step; never grows, at most B, sums to N
 
     const void *x;          // [N, D]; the drive itself, [N, G], where weight is null
     const void *weight;     // [G, D]
@@ -53,13 +64,14 @@ struct autapse_problem {
 struct autapse_coupled {
     int32_t wide, threads;
     int64_t rows, hidden, offsets;   // M, H, J; at most 8 offsets
-    int64_t table_rows;                // rows of the table
+    int64_t table_rows, edge_rows;     // rows of the table, of the edges
+    int64_t drive_count;               // rows of u
     int64_t band_stride, slope_stride; // elements from one offset's bands to the next one's; from one part of the slope on
     const void *switches, *gates, *candidate; // [J, H, H], [2H, H], [H, H]; read by autapse_coupled_pack alone
     const void *packed;                       // what that made
-    const void *u;                            // [., (J + 3) H]
+    const void *u;                            // [drive_count, (J + 3) H]
     const int64_t *drive_rows;                // [M], the row of u that belongs to each position; null for the same
-    const void *table, *edges;                // [R, H], [., H]
+    const void *table, *edges;                // [table_rows, H], [edge_rows, H]
     const int64_t *index[8];                  // [M] for each offset
     void *h;                                  // [M, H]
     void *bands;                              // per offset [M, H]: dh/dh_j as far as it acts channel by channel; or null
@@ -70,13 +82,12 @@ struct autapse_coupled {
     void *arguments; // [M, (J + 3) H], v times the derivative by each argument; or null
 };
 
-// Where the rows of ragged sequences lie, longest first: even steps, then odd ones. Sizes never grow.
+// Ragged sequences, longest first. Their rows are those of even steps, then those of odd ones, step by step.
 struct autapse_lattice {
-    int64_t steps, count, free;                   // free: rows of even steps
-    const int64_t *first, *sizes, *lengths;       // [steps], [steps], [count]
-    const int64_t *step_of, *sequence_of;         // [N]
-    const int64_t *offsets;                       // the stencil: -1 and 1, in any order
-    int32_t own_edges;                            // edges are [2 count, H], before and after; else [1, H]
+    int64_t count, rows;          // N is the sum of lengths
+    const int64_t *lengths;       // [count]; never grow
+    int32_t lower;                // which of the two offsets, 0 or 1, is -1; the other one is 1
+    int32_t own_edges;            // edges are [2 count, H], before and after; else [1, H]
 };
 
 // z = F(z) by the tridiagonal iteration; of the rule, `edges`, `u`, `drive_rows` and `packed` are read.
@@ -100,7 +111,7 @@ struct autapse_adjoint {
     int64_t *iterations, *converged;              // [count]
 };
 
-// One tridiagonal system per sequence and channel; of the lattice, offsets and edges are not read.
+// One tridiagonal system per sequence and channel; of the lattice, `lower` and `own_edges` are not read.
 struct autapse_tridiagonal {
     int32_t wide, threads;
     int32_t transposed, factored;  // the transposed system; inverse and ahead are there from an earlier call
@@ -115,7 +126,7 @@ struct autapse_tridiagonal {
 
 AUTAPSE_API int64_t autapse_coupled_bytes(const autapse_coupled*);
 AUTAPSE_API void autapse_coupled_pack(const autapse_coupled*, void* packed); // 64-byte aligned
-AUTAPSE_API int autapse_coupled_evaluate(const autapse_coupled*);            // 0, or 1 where memory ran out
+AUTAPSE_API int autapse_coupled_evaluate(const autapse_coupled*);            // an autapse_result, as all below
 AUTAPSE_API int autapse_coupled_pull(const autapse_coupled*);
 AUTAPSE_API int autapse_coupled_relax(const autapse_coupled*, const autapse_relaxation*);
 AUTAPSE_API int autapse_coupled_adjoint(const autapse_coupled*, const autapse_adjoint*);
@@ -124,7 +135,7 @@ AUTAPSE_API int autapse_tridiagonal_solve(const autapse_tridiagonal*);
 AUTAPSE_API int64_t autapse_reserve(const autapse_problem*);     // columns of the reserve
 AUTAPSE_API int64_t autapse_packed_bytes(const autapse_problem*);
 AUTAPSE_API void autapse_pack(const autapse_problem*, void* packed); // the matrices of the forward pass, 64-byte aligned
-AUTAPSE_API int autapse_forward(const autapse_problem*);  // 0, or 1 where memory ran out
+AUTAPSE_API int autapse_forward(const autapse_problem*);
 AUTAPSE_API int autapse_backward(const autapse_problem*);
 
 AUTAPSE_API const char* autapse_instruction_set();          // the one in use

@@ -18,8 +18,9 @@ public:
         : p(problem), s(settings), H(p.hidden), lattice(s.lattice), limit(s.max_iterations) {}
 
     int run(Scratch& scratch) {
-        rows = lattice.total();
-        const int64_t threads = lattice.threads(rows * H * H * 5, p.threads);
+        if (const autapse_result broken = lattice.fill(scratch)) return broken;
+        rows = lattice.total;
+        const int64_t threads = lattice.threads((double)rows * H * H * 5, p.threads);
         basis = scratch.take<T>((limit + 1) * lattice.free * H);
         bands = scratch.take<T>(2 * rows * H);
         inverse = scratch.take<T>(rows * H);
@@ -32,9 +33,9 @@ public:
         work = scratch.take<T>(threads * work_size);
         places = scratch.take<int64_t>(threads * rows);
         lists = scratch.take<int64_t>(threads * (2 * lattice.count + threads));
-        if (scratch.failed) return 1;
+        if (scratch.failed) return AUTAPSE_NO_MEMORY;
         in_parallel(threads, [&](Team team) { iterate(team); });
-        return 0;
+        return AUTAPSE_DONE;
     }
 
 private:
@@ -232,7 +233,7 @@ private:
     const autapse_coupled& p;
     const autapse_adjoint& s;
     const int64_t H;
-    const Lattice lattice;
+    Lattice lattice;
     const int64_t limit;
     int64_t rows = 0, work_size = 0;
     T *basis = nullptr, *bands = nullptr, *inverse = nullptr, *ahead = nullptr, *image = nullptr, *sent = nullptr;

@@ -67,10 +67,15 @@ public:
         });
     }
 
+    bool drive_rows_hold() const { return rows_hold(p.drive_rows, p.drive_count); }
+
     int evaluate(Scratch& scratch) {
+        if (!drive_rows_hold()) return AUTAPSE_MALFORMED;
+        for (int64_t j = 0; j < J; j++)
+            if (!rows_hold(p.index[j], p.table_rows + p.edge_rows)) return AUTAPSE_MALFORMED;
         const int64_t threads = threads_for_rows(p.rows);
         T* memory = scratch.take<T>(threads * evaluate_work());
-        if (scratch.failed) return 1;
+        if (scratch.failed) return AUTAPSE_NO_MEMORY;
         in_parallel(threads, [&](Team team) {
             const int64_t begin = team.from(p.rows);
             evaluate_rows(
@@ -80,13 +85,13 @@ public:
                     return at < p.table_rows ? in(p.table) + at * H : in(p.edges) + (at - p.table_rows) * H;
                 });
         });
-        return 0;
+        return AUTAPSE_DONE;
     }
 
     int pull(Scratch& scratch) {
         const int64_t threads = threads_for_rows(p.rows);
         T* memory = scratch.take<T>(threads * pull_work());
-        if (scratch.failed) return 1;
+        if (scratch.failed) return AUTAPSE_NO_MEMORY;
         in_parallel(threads, [&](Team team) {
             const int64_t begin = team.from(p.rows);
             pull_rows(
@@ -94,17 +99,26 @@ public:
                 [&](int64_t row) { return in(p.v) + row * H; },
                 [&](int64_t j, int64_t row) { return p.near ? out(p.near) + (j * p.rows + row) * H : nullptr; });
         });
-        return 0;
+        return AUTAPSE_DONE;
     }
 
 private:
     static const T* in(const void* pointer) { return static_cast<const T*>(pointer); }
     static T* out(void* pointer) { return static_cast<T*>(pointer); }
 
-    int64_t threads_for_rows(int64_t rows) const { return threads_for(rows * H * H * (J + 3), p.threads); }
+    int64_t threads_for_rows(int64_t rows) const { return threads_for((double)rows * H * H * (J + 3), p.threads); }
+
+    // Whether every row that is chosen, if rows are, is among `count`.
+    bool rows_hold(const int64_t* chosen, int64_t count) const {
+        if (!chosen) return p.rows <= count;
+        for (int64_t n = 0; n < p.rows; n++)
+            if (chosen[n] < 0 || chosen[n] >= count) return false;
+        return true;
+    }
 
     void place(T* memory) {
         const T* begin = memory;
+        memory += packed_mark<T>;
         auto next = [&](int64_t depth, int64_t width) {
             Packed<T> made{memory, depth, width};
             memory += made.size();

@@ -25,22 +25,24 @@ public:
         : p(problem), form(form), scratch(scratch), H(p.hidden), O(p.outputs), D(p.weight ? p.inputs : form.drive_columns),
           G(form.drive_columns) {
         offsets = scratch.take<int64_t>(p.steps + 1);
-        if (scratch.failed) return;
-        offsets[0] = 0;
-        for (int64_t t = 0; t < p.steps; t++) offsets[t + 1] = offsets[t] + p.sizes[t];
-        ragged = p.steps > 0 && p.sizes[0] != p.sizes[p.steps - 1];
-        most_rows = larger(chunk_rows, p.steps ? p.sizes[0] : 0);
+        sizes = scratch.take<int64_t>(p.steps);
+        if (scratch.failed || !read_sizes()) return;
+        ragged = p.steps > 0 && sizes[0] != sizes[p.steps - 1];
+        most_rows = larger(chunk_rows, p.steps ? sizes[0] : 0);
+        well_formed = !(p.reverse && ragged);
     }
 
-    // Packed matrices of the forward pass: those of the form, then the drive's.
+    bool well_formed = false; // whether the sizes stay inside of the tensors; nothing may run where they do not
+
+    // Packed matrices of the forward pass: a mark of who packed them, those of the form, then the drive's.
     int64_t packed_size() const {
-        int64_t total = 0;
+        int64_t total = packed_mark<T>;
         for (Linear<T>& l : form.linears) total += Packed<T>{nullptr, l.cols, l.rows}.size();
         return total + (p.weight ? Packed<T>{nullptr, D, G}.size() + padded<T>(G) : 0);
     }
 
     void place_packed(void* packed) {
-        T* memory = static_cast<T*>(packed);
+        T* memory = static_cast<T*>(packed) + packed_mark<T>;
         for (Linear<T>& l : form.linears) {
             l.forward = {memory, l.cols, l.rows};
             memory += l.forward.size();
@@ -59,12 +61,13 @@ public:
     }
 
     int forward() {
+        if (p.packed && !has_mark(p.packed)) return AUTAPSE_REPACK;
         const int64_t threads = smaller(worthwhile(), larger(p.batch, 1));
         if (!p.packed) place_packed(scratch.take<T>(packed_size()));
         else place_packed(const_cast<void*>(p.packed));
         if (p.weight) u = scratch.take<T>(most_rows * padded<T>(G));
         work = scratch.take<T>(most_rows_at_once() * form.work_stride);
-        if (scratch.failed) return 1;
+        if (scratch.failed) return AUTAPSE_NO_MEMORY;
         in_parallel(threads, [&](Team team) {
             if (!p.packed) {
                 pack_forward(team);
@@ -72,7 +75,7 @@ public:
             }
             forward_rows(team);
         });
-        return 0;
+        return AUTAPSE_DONE;
     }
 
     int backward() {
@@ -97,9 +100,9 @@ public:
         panels = scratch.take<T>(threads * block_depth * panel_width<T>);
         input_block = scratch.take<T>(p.grad_x && p.weight ? threads * input_rows * padded<T>(D) : 1);
         for (auto& rows : source_rows) rows = scratch.take<const T*>(most_rows);
-        if (scratch.failed) return 1;
+        if (scratch.failed) return AUTAPSE_NO_MEMORY;
         in_parallel(threads, [&](Team team) { backward_rows(team); });
-        return 0;
+        return AUTAPSE_DONE;
     }
 
 private:
@@ -107,11 +110,23 @@ private:
 
     const T* in(const void* pointer) const { return static_cast<const T*>(pointer); }
     T* out(void* pointer) const { return static_cast<T*>(pointer); }
-    int64_t most_rows_at_once() const { return p.steps ? p.sizes[0] : 1; }
+    // A copy, because another thread may write to the caller's; and the first row of each step. False where they would
+    // lead outside of the tensors.
+    bool read_sizes() {
+        offsets[0] = 0;
+        for (int64_t t = 0; t < p.steps; t++) {
+            sizes[t] = p.sizes[t];
+            if (sizes[t] < 0 || sizes[t] > (t ? sizes[t - 1] : p.batch)) return false;
+            offsets[t + 1] = offsets[t] + sizes[t];
+            if (offsets[t + 1] > p.rows) return false;
+        }
+        return offsets[p.steps] == p.rows;
+    }
+
+    int64_t most_rows_at_once() const { return p.steps ? sizes[0] : 1; }
 
     int64_t worthwhile() const {
-        const int64_t each = O * G + D * G;
-        return threads_for(offsets[p.steps] * each, p.threads);
+        return threads_for((double)p.rows * (O + D) * G, p.threads);
     }
 
     // The steps of a chunk are as many as fit into chunk_rows, and at least one.
@@ -128,13 +143,13 @@ private:
 
     // The first row of a thread in the steps [begin, end): rows are shared so that each thread has as many steps.
     int64_t boundary(int64_t begin, int64_t end, int64_t index, int64_t count) const {
-        if (p.sizes[begin] == p.sizes[end - 1] || index == 0 || index == count) return p.sizes[begin] * index / count;
+        if (sizes[begin] == sizes[end - 1] || index == 0 || index == count) return sizes[begin] * index / count;
         const int64_t wanted = (offsets[end] - offsets[begin]) * index / count;
-        int64_t low = 0, high = p.sizes[begin];
+        int64_t low = 0, high = sizes[begin];
         while (low < high) {
             const int64_t middle = (low + high) / 2;
             int64_t covered = 0;
-            for (int64_t t = begin; t < end; t++) covered += smaller(p.sizes[t], middle);
+            for (int64_t t = begin; t < end; t++) covered += smaller(sizes[t], middle);
             if (covered < wanted) low = middle + 1;
             else high = middle;
         }
@@ -175,20 +190,20 @@ private:
             const int64_t first = boundary(begin, end, team.index, team.count);
             const int64_t last = boundary(begin, end, team.index + 1, team.count);
             drive_chunk(begin, end, first, last);
-            for (int64_t t = begin; t < end && p.sizes[t] > first; t++) {
-                Step<T> s = step(t, first, smaller(last, p.sizes[t]) - first);
+            for (int64_t t = begin; t < end && sizes[t] > first; t++) {
+                Step<T> s = step(t, first, smaller(last, sizes[t]) - first);
                 s.u = p.weight ? u + (offsets[t] - offsets[begin] + first) * padded<T>(G)
                                : in(p.x) + (place(t) + first) * G;
                 s.u_stride = p.weight ? padded<T>(G) : G;
                 form.forward(s);
-                const int64_t running = t + 1 < p.steps ? p.sizes[t + 1] : 0;
-                finish(t, larger(first, running), smaller(last, p.sizes[t]));
+                const int64_t running = t + 1 < p.steps ? sizes[t + 1] : 0;
+                finish(t, larger(first, running), smaller(last, sizes[t]));
             }
             if (ragged) team.wait(); // rows change hands
             begin = end;
         }
         if (team.index == 0) {
-            const int64_t first = p.steps ? p.sizes[0] : 0; // sequences of length 0 keep their state
+            const int64_t first = p.steps ? sizes[0] : 0; // sequences of length 0 keep their state
             copy_rows(out(p.h_n) + first * O, in(p.h0) + first * O, p.batch - first, O);
             if (p.c) copy_rows(out(p.c_n) + first * H, in(p.c0) + first * H, p.batch - first, H);
         }
@@ -197,10 +212,10 @@ private:
     // u = W x + b for this thread's rows of a chunk, instead of for the whole sequence at once in fresh memory
     void drive_chunk(int64_t begin, int64_t end, int64_t first, int64_t last) {
         if (!p.weight) return;
-        if (first == 0 && last == p.sizes[begin] && !p.reverse)
+        if (first == 0 && last == sizes[begin] && !p.reverse)
             return drive_rows(offsets[begin], offsets[end] - offsets[begin], 0);
-        for (int64_t t = begin; t < end && p.sizes[t] > first; t++)
-            drive_rows(place(t) + first, smaller(last, p.sizes[t]) - first, offsets[t] - offsets[begin] + first);
+        for (int64_t t = begin; t < end && sizes[t] > first; t++)
+            drive_rows(place(t) + first, smaller(last, sizes[t]) - first, offsets[t] - offsets[begin] + first);
     }
 
     void drive_rows(int64_t at, int64_t count, int64_t local) {
@@ -254,7 +269,7 @@ private:
         const int64_t first = boundary(begin, end, team.index, team.count);
         const int64_t last = boundary(begin, end, team.index + 1, team.count);
         for (int64_t t = end - 1; t >= begin; t--) {
-            const int64_t count = smaller(last, p.sizes[t]) - first;
+            const int64_t count = smaller(last, sizes[t]) - first;
             if (count <= 0) continue;
             const int64_t at = place(t) + first, local = offsets[t] - offsets[begin] + first;
             Step<T> s = step(t, first, count);
@@ -315,7 +330,7 @@ private:
             void* gradient = i < half ? p.grad_alpha : p.grad_beta;
             if (!gradient) continue;
             T sum = 0;
-            for (int64_t r = 0; r < p.sizes[t]; r++) sum += scalars[(offsets[t] - offsets[begin] + r) * form.scalars + i];
+            for (int64_t r = 0; r < sizes[t]; r++) sum += scalars[(offsets[t] - offsets[begin] + r) * form.scalars + i];
             out(gradient)[t * half + i % half] = sum;
         }
     }
@@ -327,7 +342,7 @@ private:
             return input_gradient_rows(first, offsets[begin] + first, team.to(rows) - first, team);
         }
         for (int64_t t = begin; t < end; t++) {
-            const int64_t first = team.from(p.sizes[t]), count = team.to(p.sizes[t]) - first;
+            const int64_t first = team.from(sizes[t]), count = team.to(sizes[t]) - first;
             input_gradient_rows(offsets[t] - offsets[begin] + first, place(t) + first, count, team);
         }
     }
@@ -378,6 +393,7 @@ private:
     Scratch& scratch;
     const int64_t H, O, D, G;
     int64_t* offsets = nullptr; // [T + 1], the first row of each step
+    int64_t* sizes = nullptr;   // [T]
     bool ragged = false;
     int64_t most_rows = 0; // of a chunk
     Packed<T> drive;

@@ -75,6 +75,7 @@ int64_t packed_bytes(const autapse_problem* p) {
 
 void pack_matrices(const autapse_problem* p, void* packed) {
     with_scan_of(p, 1, [&](auto&, auto& scan) {
+        set_mark(packed);
         scan.place_packed(packed);
         scan.pack_forward(Team{0, 1});
         return 0;
@@ -82,11 +83,15 @@ void pack_matrices(const autapse_problem* p, void* packed) {
 }
 
 int forward(const autapse_problem* p) {
-    return with_scan_of(p, 1, [](auto&, auto& scan) { return scan.forward(); });
+    return with_scan_of(p, int(AUTAPSE_NO_MEMORY), [](auto&, auto& scan) {
+        return scan.well_formed ? scan.forward() : int(AUTAPSE_MALFORMED);
+    });
 }
 
 int backward(const autapse_problem* p) {
-    return with_scan_of(p, 1, [](auto&, auto& scan) { return scan.backward(); });
+    return with_scan_of(p, int(AUTAPSE_NO_MEMORY), [](auto&, auto& scan) {
+        return scan.well_formed ? scan.backward() : int(AUTAPSE_MALFORMED);
+    });
 }
 
 template <class Result, class F> Result with_coupled(const autapse_coupled* p, F&& use) {
@@ -107,6 +112,7 @@ int64_t coupled_bytes(const autapse_coupled* p) {
 void coupled_pack(const autapse_coupled* p, void* packed) {
     autapse_coupled placed = *p;
     placed.packed = packed;
+    set_mark(packed);
     with_coupled<int>(&placed, [](auto& rule, Scratch&) {
         rule.pack_matrices();
         return 0;
@@ -114,15 +120,18 @@ void coupled_pack(const autapse_coupled* p, void* packed) {
 }
 
 int coupled_evaluate(const autapse_coupled* p) {
+    if (!has_mark(p->packed)) return AUTAPSE_REPACK;
     return with_coupled<int>(p, [](auto& rule, Scratch& scratch) { return rule.evaluate(scratch); });
 }
 
 int coupled_pull(const autapse_coupled* p) {
+    if (!has_mark(p->packed)) return AUTAPSE_REPACK;
     return with_coupled<int>(p, [](auto& rule, Scratch& scratch) { return rule.pull(scratch); });
 }
 
 template <template <class> class Solver, class Settings>
 int solve_coupled(const autapse_coupled* p, const Settings* settings) {
+    if (!has_mark(p->packed)) return AUTAPSE_REPACK;
     static thread_local Scratch scratch;
     scratch.begin();
     return p->wide ? Solver<double>(*p, *settings).run(scratch) : Solver<float>(*p, *settings).run(scratch);
@@ -132,9 +141,9 @@ int coupled_relax(const autapse_coupled* p, const autapse_relaxation* r) { retur
 int coupled_adjoint(const autapse_coupled* p, const autapse_adjoint* a) { return solve_coupled<Adjoint>(p, a); }
 
 int tridiagonal(const autapse_tridiagonal* p) {
-    if (p->wide) solve_tridiagonal<double>(*p);
-    else solve_tridiagonal<float>(*p);
-    return 0;
+    static thread_local Scratch scratch;
+    scratch.begin();
+    return p->wide ? solve_tridiagonal<double>(*p, scratch) : solve_tridiagonal<float>(*p, scratch);
 }
 
 } // namespace

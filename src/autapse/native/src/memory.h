@@ -22,8 +22,12 @@ public:
         failed = false;
     }
 
-    // count elements, aligned to a cache line; null where memory ran out
+    // count elements, aligned to a cache line; null where memory ran out or no memory could hold so many
     template <class T> T* take(int64_t count) {
+        if (count < 0 || count > most / (int64_t)sizeof(T)) {
+            failed = true;
+            return nullptr;
+        }
         int64_t bytes = (count * (int64_t)sizeof(T) + 63) / 64 * 64;
         if (used + bytes > size && !grow(bytes > 1 << 20 ? bytes : 1 << 20)) {
             failed = true;
@@ -38,6 +42,7 @@ public:
 
 private:
     static constexpr int64_t kept = 64 << 20; // more than this goes back to the system at the next call
+    static constexpr int64_t most = int64_t(1) << 56; // bytes of a piece, so that sums of sizes do not overflow
 
     struct Block {
         Block* before;

@@ -138,6 +138,12 @@ INLINE void tile_of(
     tile_row<T, Left, rows>(left, right, depth, width, c, stride, start, step);
 }
 
+// Memory with packed matrices begins with the width of the vectors that they were packed for, because another
+// instruction set's kernels would read past their end.
+template <class T> constexpr int64_t packed_mark = 64 / sizeof(T);
+inline void set_mark(void* packed) { *static_cast<int64_t*>(packed) = AUTAPSE_VECTOR_BYTES; }
+inline bool has_mark(const void* packed) { return *static_cast<const int64_t*>(packed) == AUTAPSE_VECTOR_BYTES; }
+
 enum class Start { zero, row, add };
 
 // c[rows, padded width] = left[rows, depth] * packed, after `start`: zero, a row of padded width, or what c holds.

@@ -19,7 +19,9 @@ public:
         : p(problem), r(settings), H(p.hidden), lattice(r.lattice) {}
 
     int run(Scratch& scratch) {
-        const int64_t rows = lattice.total(), threads = lattice.threads(rows * H * H * 5, p.threads);
+        if (const autapse_result broken = lattice.fill(scratch)) return broken;
+        const int64_t rows = lattice.total, threads = lattice.threads((double)rows * H * H * 5, p.threads);
+        if (!Coupled<T>(p).drive_rows_hold()) return AUTAPSE_MALFORMED;
         z = static_cast<T*>(r.z);
         value = scratch.take<T>(lattice.free * H);
         bands = scratch.take<T>(2 * rows * H);
@@ -33,10 +35,10 @@ public:
         work = scratch.take<T>(threads * work_size);
         places = scratch.take<int64_t>(threads * rows);
         lists = scratch.take<int64_t>(threads * (lattice.count + threads));
-        if (scratch.failed) return 1;
+        if (scratch.failed) return AUTAPSE_NO_MEMORY;
         total_rows = rows;
         in_parallel(threads, [&](Team team) { iterate(team); });
-        return 0;
+        return AUTAPSE_DONE;
     }
 
 private:
@@ -157,7 +159,7 @@ private:
         });
         const bool bad = now > r.guard * m.accelerated;
         m.rest = bad ? (int64_t)m.penalty : larger(m.rest - 1, 0);
-        if (bad) m.penalty *= 2;
+        if (bad && m.penalty < 1e9) m.penalty *= 2;
         const bool use = now < r.threshold && m.rest == 0 && m.kept > 0;
         m.accelerated = use ? now : INFINITY;
         if (use) extrapolate(b, smaller(m.kept, r.window));
@@ -210,7 +212,7 @@ private:
     const autapse_coupled& p;
     const autapse_relaxation& r;
     const int64_t H;
-    const Lattice lattice;
+    Lattice lattice;
     int64_t total_rows = 0, work_size = 0;
     T *z = nullptr, *value = nullptr, *bands = nullptr, *inverse = nullptr, *ahead = nullptr, *y = nullptr;
     T *best = nullptr, *history = nullptr, *work = nullptr;

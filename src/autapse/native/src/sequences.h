@@ -8,14 +8,48 @@ namespace {
 
 // Row j of step t is row first[t] + j: sequences are sorted, longest first. Even steps come before odd ones, so that the
 // rows below `free` are those of the even steps.
-struct Lattice {
+class Lattice {
+public:
     explicit Lattice(const autapse_lattice& l)
-        : steps(l.steps), count(l.count), free(l.free), first(l.first), sizes(l.sizes), lengths(l.lengths),
-          step_of(l.step_of), sequence_of(l.sequence_of), offsets(l.offsets), edges(l.own_edges != 0) {}
+        : count(l.count), total(l.rows), offsets{l.lower ? 1 : -1, l.lower ? -1 : 1}, edges(l.own_edges != 0), given(l.lengths) {}
 
-    int64_t steps, count, free;
-    const int64_t *first, *sizes, *lengths, *step_of, *sequence_of, *offsets;
-    bool edges; // each sequence has its own states before and after; else one row of zeros serves all
+    // Where everything lies, from the lengths alone, so that it cannot contradict itself.
+    autapse_result fill(Scratch& scratch) {
+        int64_t *own_lengths = scratch.take<int64_t>(count), *own_steps = scratch.take<int64_t>(total);
+        int64_t* own_sequences = scratch.take<int64_t>(total);
+        if (scratch.failed) return AUTAPSE_NO_MEMORY;
+        int64_t rows = 0;
+        for (int64_t b = 0; b < count; b++) {
+            const int64_t length = own_lengths[b] = given[b];
+            if (length < 0 || length > (b ? own_lengths[b - 1] : total) || length > total - rows) return AUTAPSE_MALFORMED;
+            rows += length;
+        }
+        if (rows != total) return AUTAPSE_MALFORMED;
+        const int64_t steps = count ? own_lengths[0] : 0;
+        int64_t* own_first = scratch.take<int64_t>(steps);
+        if (scratch.failed) return AUTAPSE_NO_MEMORY;
+        int64_t at = 0;
+        for (int64_t parity = 0; parity < 2; parity++) {
+            int64_t running = count;
+            for (int64_t t = parity; t < steps; t += 2) {
+                while (own_lengths[running - 1] <= t) running--;
+                own_first[t] = at;
+                for (int64_t b = 0; b < running; b++, at++) {
+                    own_steps[at] = t;
+                    own_sequences[at] = b;
+                }
+            }
+            if (parity == 0) free = at;
+        }
+        first = own_first, lengths = own_lengths, step_of = own_steps, sequence_of = own_sequences;
+        return AUTAPSE_DONE;
+    }
+
+    const int64_t count, total;
+    int64_t free = 0;
+    const int64_t *first = nullptr, *lengths = nullptr, *step_of = nullptr, *sequence_of = nullptr;
+    const int64_t offsets[2];
+    const bool edges; // each sequence has its own states before and after; else one row of zeros serves all
 
     int64_t row(int64_t t, int64_t b) const { return first[t] + b; }
     int64_t edge(int64_t t, int64_t b) const { return edges ? (t < 0 ? b : count + b) : 0; }
@@ -30,15 +64,13 @@ struct Lattice {
         return t >= 0 && t < lengths[b] ? row(t, b) : -1;
     }
     // no more threads than sequences
-    int64_t threads(int64_t multiply_adds, int64_t most) const {
+    int64_t threads(double multiply_adds, int64_t most) const {
         return smaller(threads_for(multiply_adds, most), larger(count, 1));
     }
     int64_t lower() const { return offsets[0] < 0 ? 0 : 1; } // which of the two offsets is -1
-    int64_t total() const {
-        int64_t rows = 0;
-        for (int64_t t = 0; t < steps; t++) rows += sizes[t];
-        return rows;
-    }
+
+private:
+    const int64_t* given;
 };
 
 // The sequences of one thread: each goes to the thread that has the fewest rows so far.

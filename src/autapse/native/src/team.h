@@ -12,7 +12,8 @@ namespace {
 
 constexpr int64_t least_parallel = 1 << 18; // multiply-adds below which waking a thread costs more than it gives
 
-inline int64_t threads_for(int64_t multiply_adds, int64_t threads) {
+// The work is a double because its factors may be large enough to overflow an integer.
+inline int64_t threads_for(double multiply_adds, int64_t threads) {
     return multiply_adds < least_parallel || threads < 1 ? 1 : threads;
 }
 

@@ -5,8 +5,9 @@
 
 namespace {
 
-template <class T> void solve_tridiagonal(const autapse_tridiagonal& p) {
-    const Lattice lattice(p.lattice);
+template <class T> int solve_tridiagonal(const autapse_tridiagonal& p, Scratch& scratch) {
+    Lattice lattice(p.lattice);
+    if (const autapse_result broken = lattice.fill(scratch)) return broken;
     const Elimination<T> system{lattice,
                                 p.channels,
                                 static_cast<const T*>(p.lower),
@@ -14,13 +15,14 @@ template <class T> void solve_tridiagonal(const autapse_tridiagonal& p) {
                                 static_cast<T*>(p.inverse),
                                 static_cast<T*>(p.ahead),
                                 p.transposed != 0};
-    in_parallel(lattice.threads(lattice.total() * p.channels * 8, p.threads), [&](Team team) {
+    in_parallel(lattice.threads((double)lattice.total * p.channels * 8, p.threads), [&](Team team) {
         // Sequences are sorted by length, so every thread takes each so-many-th of them.
         for (int64_t b = team.index; b < lattice.count; b += team.count) {
             if (!p.factored) system.eliminate(b);
             if (p.right) system.solve(b, static_cast<const T*>(p.right), p.right_rows, static_cast<T*>(p.y));
         }
     });
+    return AUTAPSE_DONE;
 }
 
 } // namespace

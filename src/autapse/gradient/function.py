@@ -1,0 +1,178 @@
+"""Function: the base of every autograd function here, so that no derivative is silently zero in any mode.
+
+Solvers work on detached values. What they find has no derivative until a Function gives it one, and a Function that is
+left out because no tensor requires grad loses the derivatives of torch.func.jvp and vmap. So `is_tracked` knows all
+modes, and what a Function has no rule for raises an error that names the remedy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from torch._C._functorch import TransformType, get_unwrapped, is_batchedtensor, is_functorch_wrapped_tensor
+from torch._functorch.pyfunctorch import retrieve_all_functorch_interpreters
+from torch.autograd import forward_ad
+
+FORWARD = "has no forward-mode derivative (torch.func.jvp, jacfwd, hessian)"
+VMAP = "cannot run under torch.func.vmap, because its solver decides by the numbers"
+ONE_BATCH = "Put the samples into the batch of one call, or call once per sample."
+
+
+class Function(torch.autograd.Function):
+    """An autograd function that vmap calls once per sample; without a `jvp` of its own, forward mode raises."""
+
+    remedy: ClassVar[str] = ""
+    """What to do where there is no forward-mode derivative."""
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+
+        def refuse(ctx: Any, *tangents: Any) -> Any:
+            raise NotImplementedError(f"{cls.__qualname__.strip('_')} {FORWARD}. {cls.remedy}")
+
+        def each_sample(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
+            return _each_sample(cls.apply, info.batch_size, in_dims, arguments)
+
+        if "jvp" not in vars(cls):
+            cls.jvp = staticmethod(refuse)  # type: ignore[method-assign]
+        if "vmap" not in vars(cls):
+            cls.vmap = staticmethod(each_sample)  # type: ignore[method-assign]
+
+
+def _each_sample(
+    run: Callable[..., Any], count: int, in_dims: tuple[Any, ...], arguments: tuple[Any, ...]
+) -> tuple[Any, Any]:
+    pairs = list(zip(arguments, in_dims, strict=True))
+    results = [run(*(a if d is None else a.select(d, n) for a, d in pairs)) for n in range(count)]
+    if isinstance(results[0], Tensor):
+        return torch.stack(results), 0
+    return tuple(torch.stack(column) for column in zip(*results, strict=True)), (0,) * len(results[0])
+
+
+@contextmanager
+def without_saved_tensor_hooks() -> Iterator[None]:
+    """For what leaves no graph: torch.func refuses to run where such hooks are set, as in a checkpoint's steps."""
+    stack: Any = torch._C._autograd
+    last = getattr(stack, "_top_saved_tensors_default_hooks", lambda _: None)  # torch 2.7 cannot tell
+    hooks = []
+    while (top := last(False)) is not None:
+        hooks.append(top)
+        stack._pop_saved_tensors_default_hooks()
+    try:
+        yield
+    finally:
+        for pack, unpack in reversed(hooks):
+            stack._push_saved_tensors_default_hooks(pack, unpack)
+
+
+def is_tracked(tensors: Iterable[Any]) -> bool:
+    """Whether autograd, dual tensors or torch.func may want a derivative of what is computed from the tensors."""
+    if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
+        return True
+    return torch.is_grad_enabled() and any(isinstance(t, Tensor) and t.requires_grad for t in tensors)
+
+
+class _Once(Function):
+    """A result that was computed without a graph; differentiating it raises an error that names the remedy."""
+
+    @staticmethod
+    def forward(remedy: str, result: Tensor, *sources: Tensor) -> Tensor:
+        return result.view_as(result)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.message = inputs[0]
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        raise NotImplementedError(ctx.message)
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        raise NotImplementedError(ctx.message)
+
+
+class _Samples(Function):
+    """A computation under vmap, one sample after the other; it is still inside the transforms below."""
+
+    @staticmethod
+    def forward(compute: Callable[..., Any], *tensors: Tensor) -> Any:
+        return compute(*tensors)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        pass
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
+        return _each_sample(_Samples.forward, info.batch_size, in_dims, arguments)
+
+
+def opaque(compute: Callable[..., tuple[Tensor, ...]], remedy: str, *tensors: Tensor) -> tuple[Tensor, ...]:
+    """`compute(*tensors)` without a graph, under vmap once per sample. Differentiating it again raises the remedy.
+
+    `compute` may use other tensors too, as long as vmap has no samples of them.
+    """
+    with torch.no_grad():
+        batched = any(is_batchedtensor(tensor) for tensor in tensors)
+        results = _Samples.apply(compute, *tensors) if batched else compute(*tensors)
+    if not is_tracked(tensors):
+        return results
+    return tuple(_Once.apply(remedy, result, *tensors) for result in results)
+
+
+class _Observe(Function):
+    """A look at plain values."""
+
+    @staticmethod
+    def forward(look: Callable[..., None], *tensors: Tensor) -> Tensor:
+        look(*tensors)
+        return torch.zeros(())
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        pass
+
+
+def observe(look: Callable[..., None], *tensors: Tensor | None) -> None:
+    """`look(*tensors)` with plain values, inside all transforms; under vmap once per sample."""
+    with torch.no_grad():
+        values = [None if tensor is None else tensor.detach() for tensor in tensors]
+        if torch._C._are_functorch_transforms_active():
+            _Observe.apply(look, *values)
+        else:
+            look(*values)
+
+
+def reverse_mode_only(what: str, tensors: Sequence[Any], forward_remedy: str | None = None) -> None:
+    """Raise where a solver meets tensors of a transform that it has no rule for.
+
+    `forward_remedy` is None where forward mode is served.
+    """
+    wrapped = [t for t in tensors if isinstance(t, Tensor) and is_functorch_wrapped_tensor(t)]
+    if any(_is_batched(t) for t in wrapped):
+        raise NotImplementedError(f"{what} {VMAP}. {ONE_BATCH}")
+    if forward_remedy is not None and ((wrapped and _in_torch_jvp()) or any(_is_dual(t) for t in tensors)):
+        raise NotImplementedError(f"{what} {FORWARD}. {forward_remedy}")
+
+
+def _is_batched(tensor: Tensor) -> bool:
+    while is_functorch_wrapped_tensor(tensor):
+        if is_batchedtensor(tensor):
+            return True
+        tensor = get_unwrapped(tensor)
+    return False
+
+
+def _in_torch_jvp() -> bool:
+    return any(level.key() == TransformType.Jvp for level in retrieve_all_functorch_interpreters())
+
+
+def _is_dual(tensor: Any) -> bool:
+    if forward_ad._current_level < 0 or not isinstance(tensor, Tensor) or not tensor.is_floating_point():
+        return False
+    return forward_ad.unpack_dual(tensor).tangent is not None

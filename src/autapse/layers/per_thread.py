@@ -1,0 +1,32 @@
+"""PerThread: what the last call of a layer left behind, kept apart for each thread."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import Any, Generic, TypeVar, overload
+
+Item = TypeVar("Item")
+
+
+class PerThread(threading.local, Generic[Item]):
+    """An attribute of a class that holds a list per object and thread, empty until it is set.
+
+    The lists are kept here and not in the object. So threads that share a layer do not see each other's calls, and
+    copies and pickles of a layer have nothing of it. A list goes with its object or its thread, whichever ends first.
+    """
+
+    def __init__(self) -> None:  # once in each thread that uses it
+        self._lists: weakref.WeakKeyDictionary[Any, list[Item]] = weakref.WeakKeyDictionary()
+
+    @overload
+    def __get__(self, owner: None, kind: type) -> PerThread[Item]: ...
+
+    @overload
+    def __get__(self, owner: object, kind: type) -> list[Item]: ...
+
+    def __get__(self, owner: Any, kind: type) -> Any:
+        return self if owner is None else self._lists.get(owner, [])
+
+    def __set__(self, owner: Any, items: list[Item]) -> None:
+        self._lists[owner] = items

@@ -1,0 +1,183 @@
+"""What a paper claims, and whether it held here: `reproductions/<paper>/paper.toml`.
+
+    name = "RIN"
+
+    [[claim]]
+    text = "RIN beats the LSTM of the same size on sequential MNIST."
+    compare = ["table1/sequential-mnist/rin-1-100 beats table1/sequential-mnist/lstm-1-100"]
+
+Every line of `compare` is `<recipe> <relation> <recipe or number>`, with recipes below the paper's folder:
+
+    A beats B      A is better, by more than `tolerance`
+    A reaches B    A is better, or worse by `tolerance` at most
+    A solves       A solved its task
+    A fails        A did not
+
+`mean:table3/rin/*` is the mean of all these recipes; any other name with a star is the one that validation chose.
+`measure` says what is compared: the score, the time to the best model, or the training loss at the end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from autapse import checks
+from autapse.reproduce.cell import Results
+from autapse.reproduce.recipe import Recipe
+from autapse.reproduce.result import Result
+from autapse.reproduce.score import Score, chosen, duration, score_of
+
+RELATIONS = {"beats": 2, "reaches": 2, "solves": 1, "fails": 1}  # how many sides each has
+OUTCOMES = ("held", "held so far", "did not hold", "not run yet")
+MORE_IS_BETTER = ("accuracy", "solved")
+FORMATS = {"accuracy": ".2f", "error": ".4f", "perplexity": ".1f", "loss": ".3g"}
+MEASURES: dict[str, Callable[[Result], float | None]] = {
+    "score": lambda one: one.ours,
+    "time": lambda one: one.best_seconds,
+    "loss": lambda one: one.curve.loss[-1] if one.curve else None,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    text: str
+    compare: tuple[str, ...]
+    measure: str = "score"
+    tolerance: float = 0.0
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a comparison."""
+
+    label: tuple[str, str]
+    """Its column and its row in the paper's table."""
+    unit: str
+    score: Score | None
+    """None if it was not run."""
+
+    def shown(self) -> str:
+        if self.score is None:
+            return "not run"
+        if self.unit == "time":
+            return duration(self.score.mean)
+        return self.score.shown(FORMATS.get(self.unit, "g"))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    holds: bool | None
+    """None if it was not run."""
+    words: str
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A claim with what was found here."""
+
+    claim: Claim
+    comparisons: tuple[Comparison, ...]
+
+    @property
+    def outcome(self) -> str:
+        """One of OUTCOMES."""
+        run = [one.holds for one in self.comparisons if one.holds is not None]
+        if not run:
+            return "not run yet"
+        if not all(run):
+            return "did not hold"
+        return "held" if len(run) == len(self.comparisons) else "held so far"
+
+    @property
+    def verdict(self) -> str:
+        """The outcome, and in how many comparisons, if not in all."""
+        run = [one.holds for one in self.comparisons if one.holds is not None]
+        if self.outcome == "held so far":
+            return f"held so far ({len(run)} of {len(self.comparisons)} compared)"
+        if self.outcome == "did not hold":
+            return "**did not hold**" + (f" ({sum(run)} of {len(run)} held)" if any(run) else "")
+        return self.outcome
+
+    @property
+    def numbers(self) -> str:
+        """The scores that decide; comparisons that were not run are left out."""
+        return "<br>".join(dict.fromkeys(one.words for one in self.comparisons if one.holds is not None)) or "–"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What claims of one paper are judged by."""
+
+    paper: str
+    recipes: dict[str, Recipe]
+    results: Results
+    source: Path
+    """The file with the claims, for error messages."""
+
+    def judge(self, claim: Claim) -> Judgement:
+        checks.one_of(f"{self.source}: measure", claim.measure, MEASURES)
+        return Judgement(claim, tuple(self._compare(line, claim) for line in claim.compare))
+
+    def _compare(self, line: str, claim: Claim) -> Comparison:
+        words = line.split()
+        relation = checks.one_of(f"{self.source}: relation", "".join(words[1:2]), RELATIONS)
+        names = [*words[:1], *words[2:]]
+        if len(names) != RELATIONS[relation]:
+            checks.fail(f"{self.source}: compare", f"have {RELATIONS[relation]} sides with {relation!r}", line)
+        sides = [self._side(name, claim.measure) for name in names]
+        return Comparison(_holds(relation, sides, claim.tolerance), _words(sides))
+
+    def _side(self, name: str, measure: str) -> Side:
+        if re.fullmatch(r"\d+(\.\d+)?", name):
+            return Side(("", "published"), "accuracy", Score(float(name), None, 1))
+        kind, colon, pattern = name.rpartition(":")
+        members = [recipe for other, recipe in self.recipes.items() if fnmatchcase(other, f"{self.paper}/{pattern}")]
+        if not members or (colon and kind != "mean"):
+            checks.fail(f"{self.source}: compare", "name recipes below the paper's folder", name)
+        found = {recipe.id: self.results.get(recipe.id, []) for recipe in members}
+        value = MEASURES[measure]
+        if kind == "mean":
+            unit, score = _mean(list(found.values()), value)
+            return Side((members[0].about["column"], "mean"), unit, score)
+        best = chosen(found) or members[0].id
+        unit = measure if measure != "score" else found[best][0].unit if found[best] else ""
+        about = self.recipes[best].about
+        return Side((about["column"], about["row"]), unit, score_of(found[best], value))
+
+
+def _mean(every: list[list[Result]], value: Callable[[Result], float | None]) -> tuple[str, Score | None]:
+    """The mean over recipes, all of which must have been run."""
+    scores = [score_of(found, value) for found in every]
+    known = [score.mean for score in scores if score]
+    if len(known) < len(every):
+        return "", None
+    return every[0][0].unit, Score(sum(known) / len(known), None, 1)
+
+
+def _holds(relation: str, sides: list[Side], tolerance: float) -> bool | None:
+    scores = [side.score for side in sides]
+    if None in scores:
+        return None
+    left, *right = (score.mean for score in scores if score)
+    if not right:
+        return (left == 1) == (relation == "solves")
+    ahead = (left - right[0]) * (1 if sides[0].unit in MORE_IS_BETTER else -1)
+    return ahead > tolerance if relation == "beats" else ahead >= -tolerance
+
+
+def _words(sides: list[Side]) -> str:
+    """The sides with their numbers; what their names share comes first: "b = 0.5: INN 0.1354 against b-LSTM 0.1365"."""
+    columns, rows = zip(*(side.label for side in sides), strict=True)
+    if sides[0].unit == "solved":
+        return f"{columns[0]}: {rows[0]} {'solved' if sides[0].score and sides[0].score.mean == 1 else 'not solved'}"
+    if len(set(columns)) == 1:
+        shared, names = f"{columns[0]}: ", rows
+    elif len(set(rows)) == 1:
+        shared, names = f"{rows[0]}: ", columns
+    else:
+        shared, names = "", tuple(f"{column} {row}".strip() for column, row in zip(columns, rows, strict=True))
+    return shared + " against ".join(f"{name} {side.shown()}" for name, side in zip(names, sides, strict=True))

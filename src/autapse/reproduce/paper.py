@@ -1,0 +1,83 @@
+"""A paper as the page shows it: its claims, its tables, its figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from autapse import checks
+from autapse.reproduce.claims import Claim, Evidence, Judgement
+from autapse.reproduce.figures import Figure, Picture, picture_of
+from autapse.reproduce.layout import Layout, read_layouts
+from autapse.reproduce.recipe import read_toml
+from autapse.reproduce.record import from_content
+from autapse.reproduce.result import Result
+from autapse.reproduce.table import render_table
+
+FILE = "paper.toml"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Content:
+    """What paper.toml has."""
+
+    name: str
+    year: int
+    claim: tuple[Claim, ...]
+    figure: tuple[Figure, ...] = ()
+
+
+@dataclass(frozen=True)
+class Paper:
+    source: Path
+    content: Content
+    layouts: tuple[Layout, ...]
+
+    @property
+    def id(self) -> str:
+        """Its folder: rin."""
+        return self.source.parent.name
+
+    def judgements(self, results: dict[str, list[Result]]) -> list[Judgement]:
+        recipes = {recipe.id: recipe for layout in self.layouts for recipe in layout.recipes}
+        evidence = Evidence(self.id, recipes, results, self.source)
+        return [evidence.judge(claim) for claim in self.content.claim]
+
+    def pictures(self, results: dict[str, list[Result]]) -> list[Picture]:
+        """The figures that results have curves for."""
+        every = (picture_of(figure, self.id, results, self.source) for figure in self.content.figure)
+        return [picture for picture in every if picture]
+
+    def render(self, results: dict[str, list[Result]]) -> str:
+        title = self.layouts[0].recipes[0].about["title"]
+        tables = [render_table(layout, results) for layout in self.layouts]
+        pictures = [picture.markdown for picture in self.pictures(results)]
+        pictures = [f"### Learning curves of the {self.content.name} paper", *pictures] if pictures else []
+        return "\n\n".join([f"## {self.content.name} ({self.content.year})", f"*{title}*", *tables, *pictures])
+
+
+def read_papers(root: Path) -> list[Paper]:
+    """All papers below a folder, the oldest first."""
+    papers = [_read(root, path) for path in sorted(root.glob(f"*/{FILE}"))]
+    return sorted(papers, key=lambda paper: paper.content.year)
+
+
+def _read(root: Path, path: Path) -> Paper:
+    content, name = from_content(Content, read_toml(path), path), path.parent.name
+    layouts = tuple(read_layouts(root, name))
+    known = {recipe.id for layout in layouts for recipe in layout.recipes}
+    for figure in content.figure:
+        for panel in figure.panel:
+            for curve in panel.curves:
+                check_recipe(f"{path}: recipe of {figure.name}", f"{name}/{curve.recipe}", known)
+    for layout in layouts:
+        for row in layout.row:
+            if row.also:
+                check_recipe(f"{root / layout.id}: also of {row.id!r}", row.also, known)
+    return Paper(path, content, layouts)
+
+
+def check_recipe(argument: str, name: str, known: set[str]) -> None:
+    """An error unless there is such a recipe."""
+    if name not in known:
+        checks.fail(argument, "be a recipe that there is", name, checks.closest(name, known))

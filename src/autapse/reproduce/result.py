@@ -1,0 +1,90 @@
+"""Result files: what one trained recipe gave, and all that is needed to judge it."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from autapse import files
+from autapse.reproduce.curve import Curve
+from autapse.reproduce.recipe import Difference
+from autapse.reproduce.record import from_content
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """One recipe, trained once. Scores are in the paper's unit unless it is said otherwise."""
+
+    recipe: str
+    command: str
+    """What a reader types to train it again."""
+    commit: str | None
+    unit: str
+    """accuracy (percent), error, perplexity or solved."""
+    ours: bool | float | None
+    """Test score of the weights that validated best, or of the refit; None if it is not finite."""
+    paper: bool | float | None
+    difference: float | None
+    held_out: bool | float | None
+    """Test score before the refit on all training data; None without a refit."""
+    best_test: bool | float | None = None
+    """Best test score of any epoch, which is how some papers select; None if it was not measured."""
+    baseline: float
+    floor: float | None
+    """Best possible test score, in the task's metric; None if it is not known."""
+    test: float | None
+    """Test score in the task's metric, as `validation` is."""
+    metric: str
+    validation: float | None
+    best_step: int
+    solved_step: int | None
+    parameters: int
+    steps: int
+    epochs: float
+    paper_epochs: float | None
+    seconds: float
+    """Training time, the refit included."""
+    best_seconds: float | None = None
+    """Training time until the model of `ours`: until the best validation, or of the refit alone."""
+    budget: float | None
+    ended: str
+    rescues: int
+    unsolved: int
+    seed: int
+    differences: tuple[Difference, ...]
+    inferred: dict[str, str]
+    settings: dict[str, dict[str, Any]]
+    hardware: dict[str, Any]
+    software: dict[str, Any]
+    curve: Curve | None = None
+    """Learning curve of the run that chose the weights; None in results made before curves were kept."""
+
+
+def read_result(path: Path) -> Result:
+    """The result in a file; a file that is not a result is an error of one line."""
+    return from_content(Result, files.read_json(path), path)
+
+
+def write_result(path: Path, result: Result) -> None:
+    files.write_json(path, dataclasses.asdict(result))
+
+
+def result_path(root: Path, recipe: str, seed: int) -> Path:
+    """Where a result is kept: reproductions/rin/results/table1/sequential-mnist/rin-1-100.json."""
+    paper, _, rest = recipe.partition("/")
+    return root / paper / "results" / f"{rest}{f'-seed{seed}' if seed else ''}.json"
+
+
+def read_results(*roots: Path) -> dict[str, list[Result]]:
+    """All results in some folders by recipe, sorted by seed; of the same recipe and seed, the last folder's counts."""
+    newest: dict[tuple[str, int], Result] = {}
+    for root in roots:
+        for path in sorted(root.glob("*/results/*/**/*.json")):
+            result = read_result(path)
+            newest[result.recipe, result.seed] = result
+    by_recipe: dict[str, list[Result]] = {}
+    for (recipe, _), result in sorted(newest.items()):
+        by_recipe.setdefault(recipe, []).append(result)
+    return by_recipe

@@ -1,0 +1,57 @@
+"""What the bits of a run depend on beside its config, and what to say when it changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from autapse import __version__, native
+
+
+@dataclass(frozen=True, kw_only=True)
+class Environment:
+    """Where a part of a run was trained."""
+
+    autapse: str
+    """Version of autapse."""
+    torch: str
+    """Version of torch."""
+    torch_instructions: str
+    """Instruction set that torch uses on the CPU."""
+    kernels: str | None
+    """Instruction set of autapse's kernels; None where plain PyTorch runs instead (AUTAPSE_NATIVE=0)."""
+    threads: int
+    """Threads of one process."""
+
+    @classmethod
+    def present(cls) -> Environment:
+        """The environment of this process."""
+        return cls(
+            autapse=__version__,
+            torch=str(torch.__version__),
+            torch_instructions=torch.backends.cpu.get_cpu_capability(),
+            kernels=native.info()["instruction_set"],
+            threads=torch.get_num_threads(),
+        )
+
+    def changes(self, now: Environment) -> list[str]:
+        """One sentence for each difference that can change the bits."""
+        rounding = "the results may differ by rounding"
+        # autapse's kernels give the same bits for every number of threads; torch's sums do not.
+        by_threads = f"{rounding} where torch computes, not where autapse's kernels do"
+        pairs = [
+            (f"autapse {self.autapse}", f"autapse {now.autapse}", rounding),
+            (f"torch {self.torch}", f"torch {now.torch}", rounding),
+            (f"torch on {self.torch_instructions}", f"torch on {now.torch_instructions}", rounding),
+            (self._kernels(), now._kernels(), rounding),
+            (_threads(self.threads), _threads(now.threads), by_threads),
+        ]
+        return [f"trained with {old}, continues with {new}: {what}." for old, new, what in pairs if old != new]
+
+    def _kernels(self) -> str:
+        return "plain PyTorch" if self.kernels is None else f"autapse's {self.kernels} kernels"
+
+
+def _threads(count: int) -> str:
+    return "1 thread" if count == 1 else f"{count} threads"
