@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,6 +48,20 @@ def shift_seeds(shift: int) -> None:
     paths = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p not in ("", folder)]
     os.environ["PYTHONPATH"] = os.pathsep.join([folder, *paths])
     importlib.import_module("seed_shift.sitecustomize")
+
+
+@pytest.fixture
+def no_waiting() -> Iterator[None]:
+    """Whoever waits for the other end of a pipe is stopped."""
+
+    def late(*_: object) -> None:
+        raise TimeoutError("it waits")
+
+    usual = signal.signal(signal.SIGALRM, late)
+    signal.alarm(60)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, usual)
 
 
 @pytest.fixture(autouse=True)

@@ -1,11 +1,14 @@
 """Every mistake: one clear line, exit code 2, no traceback, nothing written."""
 
+import os
 import re
 import resource
 
 import numpy as np
 import pytest
 
+from autapse import checks
+from autapse.data import places
 from command_line import mistake
 from small import autapse
 
@@ -58,6 +61,9 @@ def run(tmp_path_factory):
         ("run adding --hidden-size 99999999999999999999999", "too little memory.*--hidden-size 9{23} is"),
         ("run adding --train-size=999999999999999 --steps 10", "too little memory .*--train-size 9{15} is"),
         ("run adding --length 99999999999999999999999", "too little memory.*--length 9{23} is"),
+        ("run walk --max-length 9223372036854775808", "too little memory.*--max-length 9223372036854775808 is"),
+        ("run walk-variance --train-size 18446744073709551615", "too little memory.*--train-size 18446744073"),
+        ("compare adding --device nowhere", "device must be one that torch finds here"),
         ("compare adding --cells rin,grru", "Did you mean 'gru'?"),
         ("compare adding --cells rin,rin", "cells must name each network once; got 'rin'"),
         ("compare adding --cells ,", "cells must name at least one network"),
@@ -73,6 +79,43 @@ def test_mistakes(capsys, tmp_path, monkeypatch, words, said):
     text = mistake(capsys, *words.split())
     assert re.search(said, text), text
     assert not list(tmp_path.iterdir()), "a mistake must leave nothing behind"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("run pipe.csv", "/pipe.csv is a pipe, not a regular file."),
+        ("run own.csv --test pipe.csv", "/pipe.csv is a pipe, not a regular file."),
+        ("run zero.csv", "is a device, not a regular file."),
+        ("run folder.csv", "/folder.csv is a folder, not a regular file."),
+        ("run loop.csv", "Too many levels of symbolic links: .*/loop.csv."),
+        ("run own.csv --test loop.csv", "Too many levels of symbolic links: .*/loop.csv."),
+        ("run adding --out loop.csv", "loop.csv exists already and is not overwritten"),
+        ("run adding --out loop.csv/out", "File exists: loop.csv|Too many levels of symbolic links"),
+        ("eval loop.csv", "There is no run at loop.csv"),
+        ("predict run pipe.csv", "pipe.csv is missing"),
+    ],
+)
+@pytest.mark.usefixtures("no_waiting")
+def test_files_that_are_none(capsys, tmp_path, monkeypatch, words, said):
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo(tmp_path / "pipe.csv")
+    (tmp_path / "loop.csv").symlink_to(tmp_path / "loop.csv")
+    (tmp_path / "zero.csv").symlink_to("/dev/null")
+    (tmp_path / "folder.csv").mkdir()
+    (tmp_path / "own.csv").write_text("sequence,x,target\n" + "".join(f"{n},{n},{n % 2}\n" for n in range(6)))
+    before = sorted(tmp_path.iterdir())
+    text = mistake(capsys, *words.split())
+    assert re.search(said, text), text
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("variable", ["AUTAPSE_DATA", "AUTAPSE_CACHE"])
+def test_a_home_that_is_not_known(capsys, monkeypatch, variable):
+    monkeypatch.setenv(variable, "~nobody-of-that-name/data")
+    call = places.data_root if variable == "AUTAPSE_DATA" else places.parsed_root
+    with pytest.raises(checks.InputError, match=f"^{variable} must lead to a home folder that is known; got '~nobody"):
+        call()
 
 
 def test_an_existing_run_is_not_overwritten(capsys, run):

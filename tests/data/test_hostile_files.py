@@ -5,7 +5,6 @@ import gzip
 import io
 import lzma
 import os
-import signal
 import struct
 import tarfile
 import zipfile
@@ -33,20 +32,6 @@ def small(monkeypatch):
     """Limits that a test reaches at once."""
     monkeypatch.setattr(packed, "ROOM", ROOM)
     monkeypatch.setattr(packed, "GROWTH", 2)
-
-
-@pytest.fixture
-def _no_waiting():
-    """A reader that waits for a pipe is stopped."""
-
-    def late(*_):
-        raise TimeoutError("it waits")
-
-    usual = signal.signal(signal.SIGALRM, late)
-    signal.alarm(30)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, usual)
 
 
 def read_all(path):
@@ -261,7 +246,7 @@ READERS = [
 ]
 
 
-@pytest.mark.usefixtures("_no_waiting")
+@pytest.mark.usefixtures("no_waiting")
 @pytest.mark.parametrize(("name", "read"), READERS)
 def test_a_pipe_or_a_device_is_not_read(tmp_path, name, read):
     os.mkfifo(tmp_path / name)

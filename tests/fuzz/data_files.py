@@ -1,33 +1,29 @@
 """Damaged and hostile data files: every reader returns, or raises one InputError of one line. It never does more.
 
-    .venv/bin/python tests/fuzz/data_files.py --cases 100000 --seed 1 --keep /tmp/found
+    .venv/bin/python tests/fuzz/data_files.py --cases 100000 --first 1000000 --keep /tmp/found
 
-Each case takes a small valid file, changes it, and reads it. A case that fails is printed with its seed; --keep also
-writes its file. Memory is limited, so that a reader which trusts a declared size fails instead of filling the machine.
+Each case takes a small valid file, changes it, and reads it. A case that fails is printed with its number;
+--keep also writes its file.
 """
 
 from __future__ import annotations
 
-import argparse
 import bz2
 import gzip
 import io
 import lzma
 import random
-import resource
 import shutil
-import signal
 import sys
 import tarfile
 import tempfile
-import traceback
 import warnings
 import wave
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+import cases
 import numpy as np
 
 from autapse.checks import InputError
@@ -44,7 +40,6 @@ from autapse.data.formats.wav import read_wav
 from autapse.data.tree import open_tree
 
 MEMORY = 3 << 30  # bytes of address space beyond what the imports take
-SECONDS = 60  # a reader that is still at work hangs
 
 Reader = Callable[[Path], object]
 
@@ -254,52 +249,34 @@ def make(draw: random.Random) -> tuple[str, bytes, Reader]:
 
 
 def fault(path: Path, read: Reader) -> str:
-    """What a reader does beyond returning or raising one InputError; nothing if it behaves."""
-    signal.alarm(SECONDS)
+    """What a reader does beyond returning or raising one InputError of one line; nothing if it behaves."""
     try:
         read(path)
     except InputError as error:
-        return "" if "\n" not in str(error) else f"more than one line: {error}"
-    except BaseException:
-        return traceback.format_exc()
-    finally:
-        signal.alarm(0)
+        one_line(error)
     return ""
 
 
-def fuzz(cases: int, seed: int, keep: Path | None) -> int:
-    """Run the cases; return how many failed."""
-    failed = 0
+def main() -> int:
+    parser = cases.options(__doc__ or "", 2000)
+    parser.add_argument("--keep", type=Path, help="folder for the files of failed cases")
+    args = parser.parse_args()
+    cases.limit_memory(MEMORY)
+    warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as folder:
-        for case in range(seed, seed + cases):
+
+        def wrong(case: int) -> str:
             name, content, read = make(random.Random(case))
             path = Path(folder, name)
             path.write_bytes(content)
-            if wrong := fault(path, read):
-                failed += 1
-                sys.stdout.write(f"seed {case}, {name}: {wrong}\n")
-                if keep is not None:
-                    keep.mkdir(parents=True, exist_ok=True)
-                    shutil.copy(path, keep / f"{case}-{name}")
+            found = cases.guarded(lambda: fault(path, read))
+            if found and args.keep:
+                args.keep.mkdir(parents=True, exist_ok=True)
+                shutil.copy(path, args.keep / f"{case}-{name}")
             path.unlink()
-    sys.stdout.write(f"{cases} cases, {failed} failed\n")
-    return failed
+            return found and f"{name}: {found}"
 
-
-def limit_memory() -> None:
-    taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (taken + MEMORY, taken + MEMORY))
-
-
-def main(words: Any = None) -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--cases", type=int, default=2000)
-    parser.add_argument("--seed", type=int, default=0, help="of the first case; the others count up from it")
-    parser.add_argument("--keep", type=Path, help="folder for the files of failed cases")
-    args = parser.parse_args(words)
-    limit_memory()
-    warnings.simplefilter("ignore")
-    return min(fuzz(args.cases, args.seed, args.keep), 1)
+        return cases.run(args, wrong)
 
 
 if __name__ == "__main__":

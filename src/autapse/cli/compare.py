@@ -42,9 +42,10 @@ def main(words: list[str]) -> int:
 
     from autapse.console import Console
     from autapse.training.checkpoint import build_model
-    from autapse.training.loop import Interrupted, load_splits
+    from autapse.training.loop import Interrupted, checked_device, load_splits
     from autapse.training.rescue import Diverged
 
+    checked_device(config.training.device)
     for run in runs.values():
         build_model(run)  # a mistake in the last network must not show after the first has trained
     data = load_splits(config)

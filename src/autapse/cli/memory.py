@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 # MemoryError is Python's and numpy's. torch raises a RuntimeError, and sizes that no machine has raise various errors.
 TOO_LARGE = re.compile(
-    r"allocate memory|out of memory|Storage size calculation overflowed|Overflow when unpacking|too large to convert"
-    r"|array is too big|Maximum allowed dimension exceeded"
+    r"allocate memory|out of memory|Storage size calculation overflowed|Overflow when unpacking|array is too big"
+    r"|Maximum allowed (dimension|size) exceeded|out of bounds for int64"
 )
 AMOUNT = re.compile(r"allocate ([\d.]+ \w+)")
 NO_MEMORY = re.compile(r"seed|steps|epochs|seconds|every|rescues|stop|period|patience")  # settings that take none
@@ -16,7 +16,7 @@ NO_MEMORY = re.compile(r"seed|steps|epochs|seconds|every|rescues|stop|period|pat
 
 def is_too_little(error: Exception) -> bool:
     """Whether an error says that memory, or the range of sizes, does not suffice."""
-    return isinstance(error, MemoryError) or TOO_LARGE.search(str(error)) is not None
+    return isinstance(error, MemoryError | OverflowError) or TOO_LARGE.search(str(error)) is not None
 
 
 def sentence(error: Exception, words: Sequence[str]) -> str:

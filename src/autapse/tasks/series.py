@@ -106,9 +106,9 @@ class OwnSeries(SeriesTask):
         super().__post_init__()
         checks.number("test_share", self.test_share, above=0.0, high=0.9)
         checks.one_of("targets", self.targets, get_args(Targets))
-        object.__setattr__(self, "path", os.path.realpath(self.path))  # a run is looked at from other folders too
+        object.__setattr__(self, "path", _absolute(self.path))  # a run is looked at from other folders too
         if self.test is not None:
-            object.__setattr__(self, "test", os.path.realpath(self.test))
+            object.__setattr__(self, "test", _absolute(self.test))
 
     def both(self) -> tuple[Series, Series]:
         train, test = Path(self.path), self._test_path()
@@ -121,6 +121,11 @@ class OwnSeries(SeriesTask):
         path = Path(self.path)
         beside = path.with_name(path.name.replace("_TRAIN.", "_TEST."))
         return beside if beside != path and beside.exists() else None
+
+
+def _absolute(path: str) -> str:
+    """A full path with the name that was given: what a link leads to may have another ending."""
+    return str(Path(os.path.realpath(Path(path).parent), Path(path).name))
 
 
 def _understood(path: str, both: tuple[Series, Series], targets: Targets) -> tuple[Series, Series]:
