@@ -12,6 +12,7 @@ from autapse.cli.main import VERBS, main
 from autapse.layers.registry import LAYERS
 from autapse.tasks import TASKS, Adding
 from command_line import said
+from own_cells import write_module
 from small import autapse, rewrite
 
 SMALL = (
@@ -195,3 +196,20 @@ def test_divergence_is_one_line_and_code_1(tmp_path):
     assert done.stderr.count("\n") == 1, done.stderr
     assert "Training diverged" in done.stderr
     assert "checkpoint-" in done.stderr
+
+
+def test_a_cell_of_ones_own_from_the_command_line(tmp_path):
+    """Named by its module, trained, listed nowhere, and loaded again with --trust only."""
+    name = write_module(tmp_path)
+    words = ["run", "adding", *SMALL, "--cell", f"{name}:Mean:weight=0.25", "--out", "run"]
+    done = autapse(*words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    refused = autapse("eval", "run", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert f"would run the module {name}" in refused.stderr
+    trusted = autapse("eval", "run", "--trust", cwd=tmp_path)
+    assert trusted.returncode == 0, trusted.stderr
+    assert "test mean squared error" in trusted.stdout
+    absent = autapse("run", "adding", "--cell", f"{name}:Means", cwd=tmp_path)
+    assert absent.returncode == 2
+    assert "Did you mean 'Mean'?" in absent.stderr

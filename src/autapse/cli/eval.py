@@ -9,12 +9,12 @@ from typing import Annotated
 import tyro
 
 from autapse import checks, terminal
-from autapse.cli.parse import parse
+from autapse.cli.parse import Trust, parse
 from autapse.tasks import Split
 
 
 @dataclass
-class Eval:
+class Eval(Trust):
     """Score the best weights of a run on a split of its task."""
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
@@ -29,7 +29,7 @@ def main(words: list[str]) -> None:
     from autapse.training import Tensors, evaluate, load_run
     from autapse.training.checkpoint import check_data
 
-    model, config, known = load_run(args.run)
+    model, config, known = load_run(args.run, trust=args.trust)
     check_data(config.task.signature(), known, args.run)
     data = config.task.split(args.split, config.training.seed)
     if not len(data):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+from dataclasses import dataclass
 from typing import TypeVar
 
 import tyro
@@ -13,6 +14,14 @@ from autapse import checks
 from autapse.terminal import visible
 
 T = TypeVar("T")
+
+
+@dataclass(kw_only=True)
+class Trust:
+    """For commands that load a run."""
+
+    trust: bool = False
+    """Import the module of the run's cell, where it is one of somebody's own. This runs the module's code."""
 
 
 def parse(kind: type[T], command: str, words: list[str], description: str | None = None) -> T:

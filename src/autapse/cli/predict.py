@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from autapse import checks, files, terminal
-from autapse.cli.parse import parse
+from autapse.cli.parse import Trust, parse
 from autapse.terminal import visible
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ BATCH = 256
 
 
 @dataclass
-class Predict:
+class Predict(Trust):
     """Apply the best weights of a run to the sequences of a file, and print one line for each. Numbers go in as they
     were recorded: the network standardises them itself. Targets in the file are not read by the network; they are
     scored, on stderr.
@@ -53,7 +53,7 @@ def main(words: list[str]) -> None:
     from autapse.data.formats.table import read_sequences
     from autapse.training import load_run
 
-    model, config, signature = load_run(args.run)
+    model, config, signature = load_run(args.run, trust=args.trust)
     sentences = None
     if signature.vocabularies:
         asked, sentences = read_text(args.file, config.task, signature)

@@ -8,12 +8,12 @@ from typing import Annotated
 
 import tyro
 
-from autapse.cli.parse import parse
+from autapse.cli.parse import Trust, parse
 from autapse.cli.run import print_summary, speaking_for_all
 
 
 @dataclass
-class Resume:
+class Resume(Trust):
     """Go on with a run that was stopped; it ends with the weights it would have had without the stop."""
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
@@ -27,13 +27,13 @@ def main(words: list[str]) -> int:
     from autapse.training.loop import Trainer
 
     folder = find_run(args.run)
-    saved = read_run(folder)  # also a finished run may be damaged
+    saved = read_run(folder, args.trust)  # also a finished run may be damaged
     with speaking_for_all() as console:
         if saved.progress.finished and (folder / "summary.json").exists():
             console.print(f"{folder} is finished, at step {saved.progress.step}. `autapse eval {folder}` scores it.")
             return 0
         with Screen(console, saved.config.model.cell, saved.config.task.metric) as screen:
-            trainer = Trainer.resume(folder, screen)
+            trainer = Trainer.resume(folder, screen, trust=args.trust)
             screen.note(f"{folder}: going on at step {trainer.progress.step}")
             summary = trainer.train()
         if summary:

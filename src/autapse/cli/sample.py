@@ -9,13 +9,13 @@ from typing import Annotated
 import tyro
 
 from autapse import checks, terminal
-from autapse.cli.parse import parse
+from autapse.cli.parse import Trust, parse
 
 END = "<eos>"
 
 
 @dataclass
-class Sample:
+class Sample(Trust):
     """Let a language model go on from some words, each next one drawn with the model's probabilities."""
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
@@ -41,7 +41,7 @@ def main(words: list[str]) -> None:
     from autapse.models import LanguageModel
     from autapse.training import load_run
 
-    model, config, signature = load_run(args.run)
+    model, config, signature = load_run(args.run, trust=args.trust)
     if not isinstance(model, LanguageModel):
         raise checks.InputError(f"{args.run} is a run on {config.task.name} and no language model. Train one on ptb.")
     known = signature.vocabularies[0]

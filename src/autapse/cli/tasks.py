@@ -8,7 +8,7 @@ from autapse.cli.listing import print_groups
 from autapse.cli.parse import parse
 from autapse.data import places
 from autapse.data.catalogue import ARCHIVE
-from autapse.tasks import TASKS, Archive, OwnSeries, Stored, Task
+from autapse.tasks import TASKS, Archive, OwnSeries, Stored, Task, offered
 
 
 @dataclass
@@ -23,6 +23,9 @@ def main(words: list[str]) -> None:
         "Made on the spot:": [_row(task) for name, task in TASKS.items() if name not in stored],
         "From data sets:": [_row(task) for name, task in TASKS.items() if name in stored],
     }
+    others: list[tuple[str, str, str]] = [(name, point.value, "") for name, point in offered().items()]
+    if others:
+        groups["Of other packages:"] = others
     print_groups(groups, "Options of a task: autapse run TASK --help. Data sets: autapse data list")
 
 

@@ -49,9 +49,7 @@ TASKS: dict[str, type[Task]] = {task.name: task for task in (*GENERATED, *STORED
 
 
 def task_class(name: str) -> type[Task]:
-    """The task that the command line or a run's config calls `name`."""
-    if name == ArrayTask.name:  # from Python only
-        return ArrayTask
+    """The task that the command line calls `name`."""
     others = {} if name in TASKS else offered()
     if name not in others:
         return TASKS[checks.one_of("task", name, [*TASKS, *others])]

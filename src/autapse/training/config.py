@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from autapse import __version__, checks
-from autapse.tasks import Task, task_class
+from autapse.tasks import ArrayTask, Task, task_class
 from autapse.training import strict
 
 
@@ -176,7 +176,7 @@ class RunConfig:
         try:
             task = dict(content["task"])
             return cls(
-                task=strict.read(task_class(task.pop("name")), task),
+                task=strict.read(_task_class(task.pop("name")), task),
                 model=strict.read(ModelConfig, content["model"]),
                 training=strict.read(TrainingConfig, content["training"]),
             )
@@ -184,6 +184,10 @@ class RunConfig:
             raise checks.InputError(f"{source}: {error}") from None
         except (KeyError, TypeError, ValueError) as error:
             raise checks.InputError(f"{source} is damaged: {error!r}.") from None
+
+
+def _task_class(name: str) -> type[Task]:
+    return ArrayTask if name == ArrayTask.name else task_class(name)  # the command line has no arrays
 
 
 def _check_words(config: Any) -> None:
