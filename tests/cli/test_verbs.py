@@ -149,8 +149,8 @@ def test_one_network_that_diverges_does_not_spoil_a_comparison(tmp_path):
 
 def test_a_trivial_score_of_zero_is_no_error(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    walk = "--max-length 1 --train-size 10 --validation-size 5 --test-size 5 --hidden-size 4 --steps 2".split()
-    assert "trivial (always the more frequent class): 0.000" in said(capsys, "compare", "walk", "--cells", "rin", *walk)
+    words = "compare walk-variance --cells rin --length 5 --train-size 10 --validation-size 5 --test-size 1 --steps 2"
+    assert "(always the more frequent class): 0.000" in said(capsys, *words.split())  # of one sequence
 
 
 def test_resuming_with_another_number_of_processes_is_told(capsys, tmp_path, monkeypatch):
