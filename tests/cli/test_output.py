@@ -16,6 +16,9 @@ SMALL = (
     "--length 8 --train-size 64 --validation-size 16 --test-size 16 --hidden-size 4 --steps 4 --eval-every 2".split()
 )
 ESCAPE = "\x1b[31m"
+NO_WARNINGS = os.environ | {
+    "PYTHONWARNINGS": "ignore"
+}  # one says that there are no kernels, where there is no compiler
 SERIES = "--hidden-size 3 --steps 2 --eval-every 1".split()
 
 
@@ -100,7 +103,9 @@ def test_a_long_mistake_is_shortened(capsys, tmp_path):
 def piped(*words, cwd=None):
     """A command whose reader takes one line and goes away."""
     command = [sys.executable, "-m", "autapse", *words]
-    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd)
+    running = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd, env=NO_WARNINGS
+    )
     first = running.stdout.readline()
     running.stdout.close()
     complaint = running.stderr.read()
@@ -135,7 +140,7 @@ def test_output_to_a_full_disk(words):
 @pytest.mark.parametrize("words", ["cells", "run adding --help", "compare adding --cells rin"])
 def test_streams_that_are_not_utf8(tmp_path, words):
     small = SMALL if words.startswith("compare") else []
-    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    environment = NO_WARNINGS | {"PYTHONIOENCODING": "ascii"}
     done = autapse(*words.split(), *small, cwd=tmp_path, env=environment)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.isascii()
@@ -145,7 +150,7 @@ def test_streams_that_are_not_utf8(tmp_path, words):
 def test_a_name_that_is_not_utf8(tmp_path):
     """Bytes that no decoding gives, as other systems leave them on a disk."""
     data = series(tmp_path / os.fsdecode(b"x\xff.csv"))
-    done = autapse("run", data.name, *SERIES, "--out", os.fsdecode(b"o\xff"), cwd=tmp_path)
+    done = autapse("run", data.name, *SERIES, "--out", os.fsdecode(b"o\xff"), cwd=tmp_path, env=NO_WARNINGS)
     assert (done.returncode, done.stderr) == (0, "")
     assert "run: o\\udcff" in done.stdout
     assert autapse("eval", os.fsdecode(b"o\xff"), cwd=tmp_path).returncode == 0
