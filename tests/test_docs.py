@@ -143,7 +143,7 @@ def understand_recipe(kind: Any, name: str, *rest: str) -> None:
 
 
 @pytest.mark.parametrize(("place", "words"), [pytest.param(*c, id=c[0]) for c in commands()])
-def test_commands_are_understood(place: str, words: list[str]) -> None:
+def test_commands_are_understood(place: str, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if not words or words[0].startswith("-"):
         assert words in ([], ["--help"], ["--version"])
         return
@@ -158,6 +158,10 @@ def test_commands_are_understood(place: str, words: list[str]) -> None:
     args = parse_task(kind, verb, rest) if verb in ("run", "compare") else parse(kind, verb, rest)
     cells = split_cells(args.cells) if verb == "compare" else [args.model.cell] if verb == "run" else []
     for cell in cells:
+        if cell.startswith("my_cells:"):  # the page's own cell, in a file as its text says
+            page = (ROOT / place.partition(":")[0]).read_text(encoding="utf-8")
+            (tmp_path / "my_cells.py").write_text(re.search(r"(?ms)^```python\n(.*?)^```", page)[1], encoding="utf-8")  # type: ignore[index]
+            monkeypatch.syspath_prepend(tmp_path)
         parse_network(cell)
 
 

@@ -68,13 +68,17 @@ def test_hypothesis():
 """
 
 
+def run_pytest(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "conftest", "--rootdir", str(folder), *options]
+    environment = {k: v for k, v in os.environ.items() if k != "AUTAPSE_TEST_SEED_SHIFT"} | {"PYTHONPATH": str(TESTS)}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
 def draws(folder: Path, *options: str) -> dict[str, Any]:
     """What the tests above drew, by the name of the file."""
     folder.mkdir()
     (folder / "test_draws.py").write_text(TEST, encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "conftest", "--rootdir", str(folder), *options]
-    environment = {k: v for k, v in os.environ.items() if k != "AUTAPSE_TEST_SEED_SHIFT"} | {"PYTHONPATH": str(TESTS)}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    done = run_pytest(folder, *options)
     assert done.returncode == 0, done.stdout + done.stderr
     return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json")}
 
@@ -91,8 +95,7 @@ def test_the_shift_reaches_every_seed_in_every_process(tmp_path: Path) -> None:
     assert shifted["hypothesis"] == worker["hypothesis"] != plain["hypothesis"]
 
 
-def test_an_invalid_shift_is_refused() -> None:
-    from conftest import shift_seeds
-
-    with pytest.raises(pytest.UsageError, match="--seed-shift must be from 0 to 4095; got -1"):
-        shift_seeds(-1)
+def test_an_invalid_shift_is_refused(tmp_path: Path) -> None:
+    done = run_pytest(tmp_path, "-n", "0", "--seed-shift", "-1")
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "--seed-shift must be from 0 to 4095; got -1" in done.stderr
