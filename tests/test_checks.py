@@ -101,8 +101,15 @@ def test_integers_up_to_a_maximum() -> None:
             checks.integer("n", value, minimum=1, maximum=3)
 
 
+def test_integers_have_64_bits() -> None:
+    assert checks.integer("n", 2**63 - 1) == 2**63 - 1
+    for value in (2**63, -(2**63)):
+        with fails(InputError, f"n must be an integer below 2**63; got {value}."):
+            checks.integer("n", value)
+
+
 def test_seeds_are_those_of_torch() -> None:
-    for value in (0, 2**64 - 1):
+    for value in (0, 2**63, 2**64 - 1):
         assert checks.seed("seed", value) == value
         torch.Generator().manual_seed(value)
     with fails(InputError, "seed must be below 2**64; got 18446744073709551616."):

@@ -65,7 +65,10 @@ def one_of(argument: str, value: object, choices: Iterable[str]) -> str:
 def integer(
     argument: str, value: object, minimum: int | None = None, remedy: str = "", *, maximum: int | None = None
 ) -> int:
-    """`value` as an int, no smaller than `minimum` and no larger than `maximum`; a bool is no integer."""
+    """`value` as an int from `minimum` to `maximum`; a bool is not an integer.
+
+    Without a `maximum` it must be below 2**63: numpy and torch count in 64 bits, and take larger numbers for others.
+    """
     bounds = [f"{word} {bound}" for word, bound in (("at least", minimum), ("at most", maximum)) if bound is not None]
     rule = " of ".join(["be an integer", *([" and ".join(bounds)] if bounds else [])])
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
@@ -73,15 +76,18 @@ def integer(
     value = int(value)
     if (minimum is not None and value < minimum) or (maximum is not None and value > maximum):
         fail(argument, rule, value, remedy)
+    if maximum is None and abs(value) >= 2**63:
+        fail(argument, "be an integer below 2**63", value, remedy)
     return value
 
 
 def seed(argument: str, value: object) -> int:
     """`value` as a seed that both numpy and torch take."""
-    seed = integer(argument, value, minimum=0)
-    if seed >= 2**64:
-        fail(argument, "be below 2**64", seed)
-    return seed
+    if not isinstance(value, numbers.Integral) or value < 2**63:
+        return integer(argument, value, minimum=0)
+    if value >= 2**64:
+        fail(argument, "be below 2**64", int(value))
+    return int(value)
 
 
 def number(
