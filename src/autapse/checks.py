@@ -83,9 +83,9 @@ def integer(
 
 def seed(argument: str, value: object) -> int:
     """`value` as a seed that both numpy and torch take."""
-    if not isinstance(value, numbers.Integral) or value < 2**63:
+    if not isinstance(value, numbers.Integral) or int(value) < 2**63:
         return integer(argument, value, minimum=0)
-    if value >= 2**64:
+    if int(value) >= 2**64:
         fail(argument, "be below 2**64", int(value))
     return int(value)
 
