@@ -16,6 +16,8 @@ from typing import NoReturn
 
 from autapse.terminal import visible
 
+LARGEST = 2**53  # no size, count or position comes near it
+
 
 class InputError(ValueError):
     """An argument, a file or a setting broke its rule; the message says which, how, and what to do.
@@ -67,7 +69,8 @@ def integer(
 ) -> int:
     """`value` as an int from `minimum` to `maximum`; a bool is not an integer.
 
-    Without a `maximum` it must be below 2**63: numpy and torch count in 64 bits, and take larger numbers for others.
+    Without a `maximum` it must be below 2**53, which nothing here ever counts to: numpy and torch count in 64 bits, and
+    sums and products of larger numbers overflow there, or become floats.
     """
     bounds = [f"{word} {bound}" for word, bound in (("at least", minimum), ("at most", maximum)) if bound is not None]
     rule = " of ".join(["be an integer", *([" and ".join(bounds)] if bounds else [])])
@@ -76,14 +79,14 @@ def integer(
     value = int(value)
     if (minimum is not None and value < minimum) or (maximum is not None and value > maximum):
         fail(argument, rule, value, remedy)
-    if maximum is None and abs(value) >= 2**63:
-        fail(argument, "be an integer below 2**63", value, remedy)
+    if maximum is None and abs(value) >= LARGEST:
+        fail(argument, "be an integer below 2**53", value, remedy)
     return value
 
 
 def seed(argument: str, value: object) -> int:
     """`value` as a seed that both numpy and torch take."""
-    if not isinstance(value, numbers.Integral) or int(value) < 2**63:
+    if not isinstance(value, numbers.Integral) or int(value) < LARGEST:
         return integer(argument, value, minimum=0)
     if int(value) >= 2**64:
         fail(argument, "be below 2**64", int(value))

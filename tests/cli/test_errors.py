@@ -60,17 +60,17 @@ def run(tmp_path_factory):
         ("run adding --hidden-size 4 9999999999999", "too little memory.*--hidden-size 9999999999999 is"),
         (
             "run adding --hidden-size 99999999999999999999999",
-            "hidden_size must be an integer below 2\\*\\*63; got 9{23}",
+            "hidden_size must be an integer below 2\\*\\*53; got 9{23}",
         ),
         ("run adding --train-size=999999999999999 --steps 10", "too little memory .*--train-size 9{15} is"),
-        ("run adding --length 99999999999999999999999", "length must be an integer below 2\\*\\*63; got 9{23}"),
+        ("run adding --length 99999999999999999999999", "length must be an integer below 2\\*\\*53; got 9{23}"),
         (
             "run walk --max-length 9223372036854775808",
-            "max_length must be an integer below 2\\*\\*63; got 9223372036854775808",
+            "max_length must be an integer below 2\\*\\*53; got 9223372036854775808",
         ),
         (
             "run walk-variance --train-size 18446744073709551615",
-            "train_size must be an integer below 2\\*\\*63; got 184467440737",
+            "train_size must be an integer below 2\\*\\*53; got 184467440737",
         ),
         ("compare adding --device nowhere", "device must be one that torch finds here"),
         ("compare adding --cells rin,grru", "Did you mean 'gru'?"),

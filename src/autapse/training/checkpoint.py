@@ -40,7 +40,6 @@ from autapse.training.optimizers import state_of_one
 
 NAME = re.compile(r"checkpoint-(\d+)\.safetensors")
 T = TypeVar("T")
-LARGEST = 2**53  # of a counter: no run gets that far
 
 
 @dataclass
@@ -83,8 +82,8 @@ class Progress:
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            if isinstance(value, int) and not 0 <= value <= LARGEST:
-                checks.fail(name, f"be from 0 to {LARGEST}", value)
+            if isinstance(value, int) and not 0 <= value <= checks.LARGEST:
+                checks.fail(name, f"be from 0 to {checks.LARGEST}", value)
             if isinstance(value, float) and not math.isfinite(value):
                 checks.fail(name, "be finite", value)
         checks.number("seconds", self.seconds, low=0.0)
