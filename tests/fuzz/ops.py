@@ -228,10 +228,16 @@ def fuzz_scan(rng: random.Random) -> str:
             raise WrongError(f"a right call was refused: {describe(operands, sizes, kind)}")
         if isinstance(result, str):
             return REFUSED
-        compare(
-            f"scan {describe(operands, sizes, kind)}", result[:4], scan_operands(operands, sizes, kind), keep or save
-        )
+        if right or same_at_each_step(operands, kind):
+            expected = scan_operands(operands, sizes, kind)
+            compare(f"scan {describe(operands, sizes, kind)}", result[:4], expected, keep or save)
     return RIGHT if right else COMPUTED
+
+
+def same_at_each_step(operands: Operands, kind: Kind) -> bool:
+    """Whether a shared gate has one pair of coefficients, as the reference takes for granted; other forms always."""
+    pairs = [t for t in (operands.alpha, operands.beta) if t is not None and FORMS[kind.form] == "shared_gate"]
+    return all(bool((t == t[:1]).all()) for t in pairs)
 
 
 def compare(call: str, found: Sequence[Tensor], expected: Sequence[Tensor | None], cells: bool = True) -> None:
