@@ -16,8 +16,8 @@ import autapse
 
 SOURCE = Path(autapse.__file__).parent
 
-# Words, atomic writes, names on first use, what is printed, how a command ends: no part of the networks.
-BOTTOM = {"checks", "files", "lazy", "terminal", "console", "errors"}
+# Words, atomic writes, names on first use, what is printed, how a command ends, what others offer: no networks.
+BOTTOM = {"checks", "files", "lazy", "terminal", "console", "errors", "plugins"}
 RULES = {"cells", "forms", "solve", "gradient", "native"}
 LAYERS = BOTTOM | RULES | {"unfold"}
 MODELS = LAYERS | {"layers"}
@@ -29,6 +29,7 @@ MAY_IMPORT = {
     "terminal": set(),
     "console": {"terminal"},
     "errors": set(),
+    "plugins": {"checks"},
     "forms": BOTTOM | RULES - {"cells"},
     "cells": BOTTOM | RULES,
     "gradient": BOTTOM | RULES - {"cells"},

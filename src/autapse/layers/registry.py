@@ -8,11 +8,11 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
-from autapse import checks, layers
+from autapse import checks, layers, plugins
 from autapse.cells import Cell
 from autapse.cells.base import cell_options
 from autapse.cells.equilibrium import EquilibriumRule
@@ -117,7 +117,7 @@ def _names_a_class(name: str, words: list[str]) -> bool:
 
 def offered() -> dict[str, EntryPoint]:
     """The networks of other installed packages, by name; not loaded yet."""
-    return {point.name: point for point in entry_points(group=GROUP) if point.name not in LAYERS}
+    return plugins.offered(GROUP, LAYERS)
 
 
 def _named(name: str) -> NetworkClass:
@@ -127,11 +127,7 @@ def _named(name: str) -> NetworkClass:
     if name not in others:
         known: Iterable[str] = [*LAYERS, *others]
         checks.one_of("cell", name.lower(), known)
-    try:
-        found = others[name].load()
-    except Exception as error:
-        raise checks.InputError(f"cell {name} of another package cannot be loaded: {error!r}.") from error
-    return _checked(found, f"entry point {name}")
+    return _checked(plugins.load("cell", others[name]), f"entry point {name}")
 
 
 def _imported(module: str, name: str) -> NetworkClass:

@@ -8,9 +8,9 @@
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 
-from autapse import checks
+from autapse import checks, plugins
 from autapse.tasks.activities import DSA, HAR
 from autapse.tasks.adding import Adding
 from autapse.tasks.arrays import ArrayTask
@@ -53,10 +53,7 @@ def task_class(name: str) -> type[Task]:
     others = {} if name in TASKS else offered()
     if name not in others:
         return TASKS[checks.one_of("task", name, [*TASKS, *others])]
-    try:
-        found = others[name].load()
-    except Exception as error:
-        raise checks.InputError(f"task {name} of another package cannot be loaded: {error!r}.") from error
+    found = plugins.load("task", others[name])
     if not (isinstance(found, type) and issubclass(found, Task)):
         checks.fail(f"entry point {name}", "be a subclass of autapse.tasks.Task", found, kind=checks.KindError)
     return found
@@ -64,7 +61,7 @@ def task_class(name: str) -> type[Task]:
 
 def offered() -> dict[str, EntryPoint]:
     """The tasks of other installed packages (entry points of the group `autapse.tasks`), by name; not loaded yet."""
-    return {point.name: point for point in entry_points(group="autapse.tasks") if point.name not in TASKS}
+    return plugins.offered("autapse.tasks", TASKS)
 
 
 __all__ = [

@@ -1,0 +1,22 @@
+"""What other installed packages offer by entry points: networks (`autapse.cells`) and tasks (`autapse.tasks`)."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from autapse import checks
+
+
+def offered(group: str, ours: Container[str]) -> dict[str, EntryPoint]:
+    """The entry points of a group by name, not loaded yet; a name that is ours stays ours."""
+    return {point.name: point for point in entry_points(group=group) if point.name not in ours}
+
+
+def load(what: str, point: EntryPoint) -> Any:
+    """What an entry point names; `what` says in an error what it was to be."""
+    try:
+        return point.load()
+    except Exception as error:
+        raise checks.InputError(f"{what} {point.name} of another package cannot be loaded: {error!r}.") from error
