@@ -128,9 +128,7 @@ def start_rows(entry: Any, sizes: Sequence[int], batch: SequenceBatch) -> Tensor
 
 def make_lattice(batch: SequenceBatch, stencil: tuple[int, ...], edges: bool) -> RedBlack:
     """The lattice of a batch."""
-    sizes = torch.tensor(batch.sizes, dtype=torch.long)
-    lengths = (sizes[:, None] > torch.arange(batch.count)).sum(0)
-    return RedBlack(lengths, stencil, batch.rows.device, edges)
+    return RedBlack(batch.lengths, stencil, batch.rows.device, edges)
 
 
 def final_states(z: Tensor, lattice: RedBlack, edges: Tensor) -> Tensor:  # [B, S]
