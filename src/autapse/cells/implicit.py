@@ -8,7 +8,6 @@ from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from autapse import checks
 from autapse.cells.base import Cell, uniform_, zeros_
@@ -41,7 +40,7 @@ class ImplicitCell(Cell):
         Recurrent matrices start as uniform in ±recurrent_scale/√hidden_size: halved, a first solve costs half.
         """
         super().__init__(input_size, hidden_size, bias, device, dtype)
-        self.stencil = checked_stencil(stencil)  # type: ignore[misc]
+        self.stencil = checked_stencil(stencil)
         self.boundary: str = checks.one_of("boundary", boundary, get_args(Boundary))
         self.recurrent_scale = checks.number("recurrent_scale", recurrent_scale, low=0.0)
         width = (len(self.stencil) + self.parts) * self.hidden_size
@@ -58,8 +57,8 @@ class ImplicitCell(Cell):
             self.weight_hh.mul_(self.recurrent_scale)
         zeros_(self.bias_h, self.edges)
 
-    def drive(self, x: Tensor) -> Tensor:
-        return F.linear(x, self.weight_ih, self.bias_h)
+    def affine(self) -> tuple[Tensor, Tensor | None]:
+        return self.weight_ih, self.bias_h
 
     @abstractmethod
     def prepare(self) -> Rule:

@@ -156,6 +156,9 @@ class Coupled(System):
         ]
         return torch.cat([value for value, _ in pairs]), CoupledSlope(self, [slope for _, slope in pairs])
 
+    def adjoint(self) -> None:
+        return None
+
     def pull(
         self, z: Tensor, gradient: Tensor, solver: LinearSolver, rtol: float
     ) -> tuple[tuple[Tensor | None, ...], LinearReport]:
