@@ -84,18 +84,20 @@ def _system(layer: Any, x: Any) -> Any:
     """The coupled system of the layer's cell for a batch of equal lengths."""
     import torch
 
-    from autapse.unfold.coupled import Coupled
-    from autapse.unfold.coupled_fused import FusedCoupled, can_fuse_rule
-    from autapse.unfold.lattice import Lattice
+    from autapse.sequences.red_black import RedBlack
+    from autapse.unfold.implicit_fused import FusedImplicitSystem, can_fuse_rule
+    from autapse.unfold.implicit_system import ImplicitSystem
 
     cell = layer.cells["l0"]
     count, steps, size = x.shape
-    lattice = Lattice(torch.full((count,), steps), cell.stencil, x.device, False)
+    lattice = RedBlack(torch.full((count,), steps), cell.stencil, x.device, False)
     with torch.no_grad():
         rows = x.transpose(0, 1).reshape(-1, size).index_select(0, lattice.packed)
         rule, u, edges = cell.prepare(), cell.drive(rows), x.new_zeros(1, cell.hidden_size)
         return (
-            FusedCoupled(rule, u, lattice, edges) if can_fuse_rule(rule, u, edges) else Coupled(rule, u, lattice, edges)
+            FusedImplicitSystem(rule, u, lattice, edges)
+            if can_fuse_rule(rule, u, edges)
+            else ImplicitSystem(rule, u, lattice, edges)
         )
 
 

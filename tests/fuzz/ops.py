@@ -28,14 +28,15 @@ if __name__ == "__main__":
 
 import autapse
 from autapse.checks import InputError
-from autapse.forms.coupled_gru import CoupledGRU
+from autapse.forms.implicit_gru import ImplicitGRURule
 from autapse.layers import Layer
 from autapse.native import library, ops
-from autapse.native.coupled import SLOPE_PARTS, CoupledKernel, Sequences, TridiagonalKernel
+from autapse.native.implicit import SLOPE_PARTS, ImplicitKernel, Sequences, TridiagonalKernel
 from autapse.native.operands import ACTIVATIONS, FORMS, GATES, Kind, Operands
-from autapse.unfold.coupled import Coupled
+from autapse.sequences.red_black import RedBlack
+from autapse.unfold.banded import native_sequences
 from autapse.unfold.fused import scan_operands
-from autapse.unfold.lattice import Lattice
+from autapse.unfold.implicit_system import ImplicitSystem
 from native.kernels import near, running
 
 DTYPES = (torch.float32, torch.float64)
@@ -385,7 +386,7 @@ def fuzz_stream(rng: random.Random) -> str:
     return COMPUTED
 
 
-# Coupled networks ---------------------------------------------------------------------------------------------------
+# Implicit networks --------------------------------------------------------------------------------------------------
 
 
 def change(rng: random.Random, given: dict[str, Any]) -> dict[str, Any]:
@@ -419,27 +420,27 @@ def run_changed(rng: random.Random, call: Callable[..., Any], given: dict[str, A
         return REFUSED
 
 
-def fuzz_coupled(rng: random.Random) -> str:
+def fuzz_implicit(rng: random.Random) -> str:
     """The rule, its transposed derivative and both solvers."""
     dtype, hidden, edges = rng.choice(DTYPES), rng.randint(1, 20), rng.random() < 0.5
     solving = rng.random() < 0.5
     stencil = rng.choice([(-1, 1), (1, -1)] if solving else [(-1, 1), (-2, -1, 1, 2), (-3, 1), (2,)])
     lengths = torch.tensor(random_lengths(rng), dtype=torch.int64)
-    lattice, J = Lattice(lengths, stencil, torch.device("cpu"), edges), len(stencil)
+    layout, J = RedBlack(lengths, stencil, torch.device("cpu"), edges), len(stencil)
     matrices = [
         torch.randn(shape, dtype=dtype) / hidden**0.5
         for shape in ((J, hidden, hidden), (2 * hidden, hidden), (hidden, hidden))
     ]
-    u = torch.randn(lattice.total, (J + 3) * hidden, dtype=dtype)
+    u = torch.randn(layout.total, (J + 3) * hidden, dtype=dtype)
     past = torch.randn(2 * len(lengths), hidden, dtype=dtype) if edges else torch.zeros(1, hidden, dtype=dtype)
     if rng.random() < 0.1:
-        return run_changed(rng, CoupledKernel, dict(zip(("switches", "gates", "candidate"), matrices, strict=True)))
-    system, kernel = Coupled(CoupledGRU(stencil, *matrices), u, lattice, past), CoupledKernel(*matrices)
+        return run_changed(rng, ImplicitKernel, dict(zip(("switches", "gates", "candidate"), matrices, strict=True)))
+    system, kernel = ImplicitSystem(ImplicitGRURule(stencil, *matrices), u, layout, past), ImplicitKernel(*matrices)
     right = rng.random() < 0.3
-    z, v = (torch.randn(lattice.total, hidden, dtype=dtype) for _ in range(2))
-    colour = rng.randrange(len(lattice.colours))
-    rows, other = lattice.colours[colour], lattice.other(colour)
-    index = [lattice.neighbours[colour][offset] for offset in stencil]
+    z, v = (torch.randn(layout.total, hidden, dtype=dtype) for _ in range(2))
+    colour = rng.randrange(len(layout.colours))
+    rows, other = layout.colours[colour], layout.other(colour)
+    index = [layout.neighbours[colour][offset] for offset in stencil]
     h = torch.empty(rows.stop - rows.start, hidden, dtype=dtype)
     slope = torch.empty(2 * J + SLOPE_PARTS, len(h), hidden, dtype=dtype)
     chosen = None if rng.random() < 0.5 else torch.arange(rows.start, rows.stop)
@@ -452,10 +453,10 @@ def fuzz_coupled(rng: random.Random) -> str:
             kernel.evaluate(**given)
             value, expected = system.rule.linearize(system.drive(rows), system.near(z[other], colour))
             pulled = kernel.pull(slope, v[rows])
-            compare(f"coupled {stencil}", [h, *pulled], [value, *expected.vjp(v[rows])])
+            compare(f"implicit {stencil}", [h, *pulled], [value, *expected.vjp(v[rows])])
             whole = run_changed(rng, rng.choice((kernel.pull, kernel.pull_arguments)), {"slope": slope, "v": v[rows]})
             return RIGHT if whole == COMPUTED else whole
-        sequences = lattice.native
+        sequences = native_sequences(layout)
         settings = {"rtol": 1e-6, "atol": 1e-12, "max_iterations": 60, "window": 4, "threshold": 0.5, "guard": 2.0}
         begin = torch.zeros_like(z)
         given = {"u": u, "drive_rows": None, "edges": past, "sequences": sequences, "z": begin} | settings
@@ -464,7 +465,7 @@ def fuzz_coupled(rng: random.Random) -> str:
         if not right:
             if rng.random() < 0.5:
                 return run_changed(rng, kernel.relax, given)
-            slope = torch.rand(2 * J + SLOPE_PARTS, lattice.total, hidden, dtype=dtype)
+            slope = torch.rand(2 * J + SLOPE_PARTS, layout.total, hidden, dtype=dtype)
             limits = {"rtol": 1e-3, "atol": 0.0, "max_iterations": 5}
             return run_changed(rng, kernel.adjoint, {"slope": slope, "sequences": sequences, "g": v} | limits)
         residual, _, converged = kernel.relax(**given)
@@ -477,15 +478,15 @@ def fuzz_coupled(rng: random.Random) -> str:
 
 def fuzz_tridiagonal(rng: random.Random) -> str:
     lengths = torch.tensor(random_lengths(rng), dtype=torch.int64)
-    lattice, dtype = Lattice(lengths, (-1, 1), torch.device("cpu"), False), rng.choice(DTYPES)
-    lower, upper, right_side = (0.4 * torch.randn(lattice.total, 3, dtype=dtype).tanh() for _ in range(3))
+    layout, dtype = RedBlack(lengths, (-1, 1), torch.device("cpu"), False), rng.choice(DTYPES)
+    lower, upper, right_side = (0.4 * torch.randn(layout.total, 3, dtype=dtype).tanh() for _ in range(3))
     transposed = rng.random() < 0.5
-    given = {"lower": lower, "upper": upper, "sequences": lattice.native, "transposed": transposed}
+    given = {"lower": lower, "upper": upper, "sequences": native_sequences(layout), "transposed": transposed}
     if rng.random() < 0.7:
         return run_changed(rng, lambda right, **rest: TridiagonalKernel(**rest)(right), given | {"right": right_side})
     found = TridiagonalKernel(**given)(right_side)
     for b in range(len(lengths)):
-        rows, n = lattice.rows_of(b), int(lengths[b])
+        rows, n = layout.rows_of(b), int(lengths[b])
         if not n:
             continue
         matrix = torch.eye(n, dtype=dtype).repeat(3, 1, 1)
@@ -501,7 +502,7 @@ def fuzz_tridiagonal(rng: random.Random) -> str:
 TARGETS: dict[Callable[[random.Random], str], int] = {  # how often each is tried
     fuzz_scan: 8,
     fuzz_gradient: 6,
-    fuzz_coupled: 4,
+    fuzz_implicit: 4,
     fuzz_tridiagonal: 2,
     fuzz_packed: 2,
     fuzz_parameters: 1,

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from autapse import checks
 from autapse.cells.base import Cell, uniform_, zeros_
-from autapse.forms.coupled import Rule
-from autapse.forms.coupled_gru import CoupledGRU
-from autapse.forms.coupled_lstm import CoupledLSTM
+from autapse.forms.implicit import Rule
+from autapse.forms.implicit_gru import ImplicitGRURule
+from autapse.forms.implicit_lstm import ImplicitLSTMRule
 
 Boundary = Literal["zero", "learned"]
 
@@ -83,12 +83,12 @@ class ImplicitGRU(ImplicitCell):
 
     parts = 3  # z, r, candidate
 
-    def prepare(self) -> CoupledGRU:
+    def prepare(self) -> ImplicitGRURule:
         switches, rest = self._switches()
-        return CoupledGRU(self.stencil, switches, rest[: 2 * self.hidden_size], rest[2 * self.hidden_size :])
+        return ImplicitGRURule(self.stencil, switches, rest[: 2 * self.hidden_size], rest[2 * self.hidden_size :])
 
     def form(self) -> str:
-        return "coupled_gru"
+        return "implicit_gru"
 
 
 class ImplicitLSTM(ImplicitCell):
@@ -108,11 +108,11 @@ class ImplicitLSTM(ImplicitCell):
     def output_size(self) -> int:
         return self.hidden_size
 
-    def prepare(self) -> CoupledLSTM:
-        return CoupledLSTM(self.stencil, *self._switches())
+    def prepare(self) -> ImplicitLSTMRule:
+        return ImplicitLSTMRule(self.stencil, *self._switches())
 
     def form(self) -> str:
-        return "coupled_lstm"
+        return "implicit_lstm"
 
 
 def checked_stencil(stencil: Any) -> tuple[int, ...]:

@@ -12,8 +12,8 @@ from autapse import cells, checks
 from autapse.cells.base import Cell
 from autapse.cells.equilibrium import EquilibriumRule, FunctionRule
 from autapse.forms import State
-from autapse.layers.batch import Batch
 from autapse.layers.recurrent import Layer, Recurrent
+from autapse.sequences.batch import SequenceBatch
 from autapse.solve import SolveReport
 from autapse.unfold.equilibrium import scan_equilibrium
 
@@ -24,7 +24,7 @@ class Reporting(Recurrent):
     cells: Mapping[str, EquilibriumRule]
 
     def _unfold(
-        self, cell: Cell, rows: Tensor, state: State, batch: Batch, start: int, keep: bool, reverse: bool
+        self, cell: Cell, rows: Tensor, state: State, batch: SequenceBatch, start: int, keep: bool, reverse: bool
     ) -> tuple[State, State, SolveReport | None]:
         if not isinstance(cell, EquilibriumRule) or type(cell).step is not EquilibriumRule.step:
             return super()._unfold(cell, rows, state, batch, start, keep, reverse)  # a step of the user's own

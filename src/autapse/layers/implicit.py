@@ -14,9 +14,9 @@ from torch.nn.utils.rnn import PackedSequence
 from autapse import cells, checks
 from autapse.cells.implicit import ImplicitCell
 from autapse.gradient import Gradient
-from autapse.layers.batch import Batch, make_batch
 from autapse.layers.recurrent import Hidden, Layer
 from autapse.layers.solving import Solving, final_states, make_lattice, own_edges, start_rows
+from autapse.sequences.batch import SequenceBatch, make_batch
 from autapse.solve import LinearReport, Solver, SolveReport, Tolerance
 
 
@@ -122,7 +122,7 @@ class ImplicitLayer(Layer):
     def _has_edges(self, h0: Hidden) -> bool:
         return h0 is not None or next(iter(self.cells.values())).edges is not None
 
-    def _edges(self, h0: Hidden, batch: Batch) -> dict[str, Tensor]:
+    def _edges(self, h0: Hidden, batch: SequenceBatch) -> dict[str, Tensor]:
         """The states past the ends of each layer: [1, S] of zeros, or [2B, S]."""
         if h0 is None:
             found = self.cells.items()
@@ -133,7 +133,7 @@ class ImplicitLayer(Layer):
         before, after = (self._initial(self.cells, part, batch) for part in h0)
         return {key: torch.cat([torch.cat(before[key], 1), torch.cat(after[key], 1)]) for key in self.cells}
 
-    def _starts(self, start_states: Any, batch: Batch) -> list[Tensor] | None:
+    def _starts(self, start_states: Any, batch: SequenceBatch) -> list[Tensor] | None:
         if start_states is None:
             return None
         layers = list(start_states) if isinstance(start_states, tuple | list) else [start_states]

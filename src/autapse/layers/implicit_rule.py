@@ -11,10 +11,10 @@ from torch.nn.utils.rnn import PackedSequence
 
 from autapse import checks
 from autapse.cells.implicit import checked_stencil
-from autapse.forms.coupled import AnyRule
+from autapse.forms.implicit import AnyRule
 from autapse.gradient import Gradient
-from autapse.layers.batch import Batch, make_batch
 from autapse.layers.solving import Solving, final_states, make_lattice, own_edges, start_rows
+from autapse.sequences.batch import SequenceBatch, make_batch
 from autapse.solve import LinearReport, Solver, SolveReport, Tolerance
 
 
@@ -133,7 +133,7 @@ class Implicit(nn.Module):
             remedy = "Make it a torch.nn.Module that has them."
             checks.fail("rule", "be a function of its arguments alone", "one that uses parameters of its own", remedy)
 
-    def _edges(self, h0: Any, batch: Batch) -> Tensor:
+    def _edges(self, h0: Any, batch: SequenceBatch) -> Tensor:
         size = self.hidden_size
         if h0 is None:
             return own_edges(self.edges, size, batch)

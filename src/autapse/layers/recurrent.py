@@ -17,9 +17,9 @@ from torch.nn.utils.rnn import PackedSequence
 from autapse import checks
 from autapse.cells.base import COMMON, Cell, cell_options, constructor_arguments, option_words
 from autapse.forms import State
-from autapse.layers.batch import Batch, make_batch
 from autapse.layers.per_thread import PerThread
 from autapse.layers.stream import Stream
+from autapse.sequences.batch import SequenceBatch, make_batch
 from autapse.solve.report import SolveReport
 from autapse.unfold import Parallel, scan
 from autapse.unfold.parallel import warn_if_unsolved
@@ -236,7 +236,9 @@ class Recurrent(nn.Module):
         """(output, h_n) of a padded batch without lengths, where the layer has a shorter way than `_run`."""
         return None
 
-    def _run(self, cells: Mapping[str, Cell], batch: Batch, states: dict[str, State], start: int, keep: bool) -> Run:
+    def _run(
+        self, cells: Mapping[str, Cell], batch: SequenceBatch, states: dict[str, State], start: int, keep: bool
+    ) -> Run:
         rows, final = batch.rows, {}
         traces: list[list[Tensor]] = []
         reports: list[SolveReport] = []
@@ -256,7 +258,7 @@ class Recurrent(nn.Module):
         return Run(rows, final, traces, reports)
 
     def _unfold(
-        self, cell: Cell, rows: Tensor, state: State, batch: Batch, start: int, keep: bool, reverse: bool
+        self, cell: Cell, rows: Tensor, state: State, batch: SequenceBatch, start: int, keep: bool, reverse: bool
     ) -> tuple[State, State, SolveReport | None]:
         """The states after each step, those at the ends, and a report where equations were solved."""
         turn = batch.reverse if reverse else None
@@ -266,7 +268,7 @@ class Recurrent(nn.Module):
 
     # States -----------------------------------------------------------------------------------------------------
 
-    def _initial(self, cells: Mapping[str, Cell], h0: Hidden, batch: Batch) -> dict[str, State]:
+    def _initial(self, cells: Mapping[str, Cell], h0: Hidden, batch: SequenceBatch) -> dict[str, State]:
         if h0 is None:
             return {key: cell.zero_state(batch.count, batch.rows) for key, cell in cells.items()}
         per_state = self._states_of(h0, len(cells[self._key(0, 0)].state_sizes))
@@ -287,7 +289,7 @@ class Recurrent(nn.Module):
             checks.fail("h0", f"be a tuple of {count} states", got, "Pass h0=None for zeros.")
         return tuple(h0)
 
-    def _split_state(self, sizes: dict[str, int], state: Any, batch: Batch) -> dict[str, Tensor]:
+    def _split_state(self, sizes: dict[str, int], state: Any, batch: SequenceBatch) -> dict[str, Tensor]:
         """One state of every cell, [B, S] in the batch's order of sequences."""
         grouped = isinstance(self.hidden_size, list)
         if grouped and not isinstance(state, tuple | list):
@@ -307,7 +309,7 @@ class Recurrent(nn.Module):
             split |= {key: batch.sort(row) for key, row in zip(group, rows, strict=True)}
         return split
 
-    def _gather(self, final: dict[str, State], batch: Batch) -> Hidden:
+    def _gather(self, final: dict[str, State], batch: SequenceBatch) -> Hidden:
         """h_n in the caller's layout and order of sequences."""
         ordered = [[batch.unsort(s) for s in states] for states in final.values()]
         per_state = [self._stack(list(column), batch.unbatched) for column in zip(*ordered, strict=True)]

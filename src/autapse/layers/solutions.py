@@ -8,8 +8,8 @@ from typing import Any
 from torch import Tensor
 
 from autapse import checks
-from autapse.layers.batch import Batch
-from autapse.unfold.lattice import Lattice
+from autapse.sequences.batch import SequenceBatch
+from autapse.sequences.red_black import RedBlack
 
 MEGABYTE = 1 << 20
 
@@ -29,7 +29,7 @@ class Solutions:
     def __len__(self) -> int:
         return len(self.kept)
 
-    def open(self, keys: Sequence[Any] | Tensor | None, batch: Batch) -> Opened:
+    def open(self, keys: Sequence[Any] | Tensor | None, batch: SequenceBatch) -> Opened:
         """The part of the solutions that a batch is concerned with."""
         if keys is None:
             return Opened(self, None)
@@ -79,7 +79,7 @@ class Opened:
     def __init__(self, solutions: Solutions, keys: list[Hashable] | None) -> None:
         self.solutions, self.keys = solutions, keys
 
-    def start(self, layer: int, lattice: Lattice, size: int, like: Tensor) -> Tensor | None:  # [N, S]
+    def start(self, layer: int, lattice: RedBlack, size: int, like: Tensor) -> Tensor | None:  # [N, S]
         """What is known of the batch, zero where nothing is; None where nothing is of any."""
         if self.keys is None:
             return None
@@ -96,7 +96,7 @@ class Opened:
                 begin[lattice.rows_of(n)] = states.to(begin)
         return begin
 
-    def store(self, layer: int, lattice: Lattice, z: Tensor) -> None:
+    def store(self, layer: int, lattice: RedBlack, z: Tensor) -> None:
         """Keep what was found, where it was."""
         if self.keys is None:
             return

@@ -9,15 +9,15 @@ import torch
 from torch import Tensor, nn
 
 from autapse import checks
-from autapse.forms.coupled import Rule
+from autapse.forms.implicit import Rule
 from autapse.gradient import Gradient
 from autapse.gradient import Implicit as ImplicitGradient
-from autapse.layers.batch import Batch
 from autapse.layers.per_thread import PerThread
 from autapse.layers.solutions import MEGABYTE, Solutions
+from autapse.sequences.batch import SequenceBatch
+from autapse.sequences.red_black import RedBlack
 from autapse.solve import LinearReport, Solver, SolveReport, Tolerance, general, recommended
 from autapse.solve.report import warn_once
-from autapse.unfold.lattice import Lattice
 from autapse.unfold.whole import unfold_coupled
 
 
@@ -57,9 +57,9 @@ class Solving(nn.Module):
         rule: Rule,
         x: Tensor,  # [N, D], in the lattice's order
         drive: Any,  # x -> u
-        lattice: Lattice,
+        lattice: RedBlack,
         edges: Tensor,
-        batch: Batch,
+        batch: SequenceBatch,
         tolerances: tuple[float, float],
         start: Tensor | None,
     ) -> Tensor:
@@ -104,14 +104,14 @@ def _checked(name: str, value: Any, kind: type, rule: str) -> Any:
     return value
 
 
-def own_edges(edges: Tensor | None, size: int, batch: Batch) -> Tensor:  # [1, S], or [2B, S]
+def own_edges(edges: Tensor | None, size: int, batch: SequenceBatch) -> Tensor:  # [1, S], or [2B, S]
     """The states past the ends that a layer has by itself: zero, or learned ones [2, S]."""
     if edges is None:
         return batch.rows.new_zeros(1, size)
     return edges[:, None].expand(2, batch.count, size).reshape(2 * batch.count, size)
 
 
-def start_rows(entry: Any, sizes: Sequence[int], batch: Batch) -> Tensor:  # [N, S]
+def start_rows(entry: Any, sizes: Sequence[int], batch: SequenceBatch) -> Tensor:  # [N, S]
     """Start states as a caller gives them, one tensor per state size, in the batch's order."""
     states = list(entry) if isinstance(entry, tuple | list) else [entry]
     if len(states) != len(sizes) or not all(isinstance(s, Tensor) for s in states):
@@ -126,14 +126,14 @@ def start_rows(entry: Any, sizes: Sequence[int], batch: Batch) -> Tensor:  # [N,
     return torch.cat(parts, 1)
 
 
-def make_lattice(batch: Batch, stencil: tuple[int, ...], edges: bool) -> Lattice:
+def make_lattice(batch: SequenceBatch, stencil: tuple[int, ...], edges: bool) -> RedBlack:
     """The lattice of a batch."""
     sizes = torch.tensor(batch.sizes, dtype=torch.long)
     lengths = (sizes[:, None] > torch.arange(batch.count)).sum(0)
-    return Lattice(lengths, stencil, batch.rows.device, edges)
+    return RedBlack(lengths, stencil, batch.rows.device, edges)
 
 
-def final_states(z: Tensor, lattice: Lattice, edges: Tensor) -> Tensor:  # [B, S]
+def final_states(z: Tensor, lattice: RedBlack, edges: Tensor) -> Tensor:  # [B, S]
     """The state at each sequence's own end; before the first position where it has none."""
     before = edges[: lattice.count] if lattice.edges else edges.expand(lattice.count, -1)
     if not lattice.total:

@@ -12,8 +12,8 @@ from autapse import cells, checks
 from autapse.cells import Cell
 from autapse.cells.base import cell_options
 from autapse.forms import State
-from autapse.layers.batch import Batch, check_features
 from autapse.layers.recurrent import Layer, Run, check_parameters, check_state, shapes_of
+from autapse.sequences.batch import SequenceBatch, check_features
 from autapse.unfold.fused import kernels_serve
 
 
@@ -87,7 +87,9 @@ class TorchLayer(Layer):
     def _op_settings(self) -> tuple[Any, ...]:
         return self._flat_weights(), self.bias, self.num_layers, self.dropout, self.training, self.bidirectional
 
-    def _run(self, cells: Mapping[str, Cell], batch: Batch, states: dict[str, State], start: int, keep: bool) -> Run:
+    def _run(
+        self, cells: Mapping[str, Cell], batch: SequenceBatch, states: dict[str, State], start: int, keep: bool
+    ) -> Run:
         op = self._torch_op()
         if op is None or keep or not batch.sizes or self._runs_itself(batch.rows):
             return super()._run(cells, batch, states, start, keep)

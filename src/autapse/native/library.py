@@ -18,14 +18,14 @@ SWITCH = "AUTAPSE_NATIVE"  # 0 forces the reference
 INSTRUCTION_SET = "AUTAPSE_ISA"  # forces an instruction set
 PLACE = "AUTAPSE_LIBRARY"  # another build of the library, such as one with sanitizers
 INSTRUCTION_SETS = ("avx512", "avx2", "baseline")
-ABI = 5
+ABI = 6
 REMEDY = (
     "Install a C++ compiler (such as g++) and then autapse again (with pip's --force-reinstall --no-deps "
     f"--no-cache-dir), or set {SWITCH}=0 to use plain PyTorch without this warning."
 )
 
 
-MOST_OFFSETS = 8  # of a coupled rule's stencil
+MOST_OFFSETS = 8  # in the stencil of an implicit rule
 MOST_WINDOW = 8  # steps that the tridiagonal iteration may remember
 DONE, NO_MEMORY, _, REPACK = range(4)  # what functions return; the third is for malformed sizes and indices
 INTEGERS = ("form", "activation", "wide", "threads", "reset_after", "per_step", "reverse")
@@ -37,7 +37,7 @@ POINTERS = (
 )
 
 
-class Problem(ctypes.Structure):
+class ScanStruct(ctypes.Structure):
     """A scan as src/abi.h declares it; see there for the meaning and the shape of each field."""
 
     _fields_ = (
@@ -47,8 +47,8 @@ class Problem(ctypes.Structure):
     )
 
 
-class Coupled(ctypes.Structure):
-    """A coupled rule at many positions, as src/abi.h declares it."""
+class ImplicitStruct(ctypes.Structure):
+    """An implicit rule at many positions, as src/abi.h declares it."""
 
     _fields_ = (
         *((name, ctypes.c_int32) for name in ("wide", "threads")),
@@ -61,7 +61,7 @@ class Coupled(ctypes.Structure):
     )
 
 
-class Lattice(ctypes.Structure):
+class RedBlackStruct(ctypes.Structure):
     """Ragged sequences, as src/abi.h declares them."""
 
     _fields_ = (
@@ -71,34 +71,34 @@ class Lattice(ctypes.Structure):
     )
 
 
-class Relaxation(ctypes.Structure):
+class RelaxationStruct(ctypes.Structure):
     """The tridiagonal iteration, as src/abi.h declares it."""
 
     _fields_ = (
-        ("lattice", Lattice),
+        ("layout", RedBlackStruct),
         *((name, ctypes.c_int64) for name in ("max_iterations", "window")),
         *((name, ctypes.c_double) for name in ("rtol", "atol", "threshold", "guard")),
         *((name, ctypes.c_void_p) for name in ("z", "residual", "iterations", "converged")),
     )
 
 
-class Adjoint(ctypes.Structure):
+class AdjointStruct(ctypes.Structure):
     """GMRES for the adjoint, as src/abi.h declares it."""
 
     _fields_ = (
-        ("lattice", Lattice),
+        ("layout", RedBlackStruct),
         ("max_iterations", ctypes.c_int64),
         *((name, ctypes.c_double) for name in ("rtol", "atol")),
         *((name, ctypes.c_void_p) for name in ("g", "v", "residual", "iterations", "converged")),
     )
 
 
-class Tridiagonal(ctypes.Structure):
+class TridiagonalStruct(ctypes.Structure):
     """Tridiagonal systems along sequences, as src/abi.h declares them."""
 
     _fields_ = (
         *((name, ctypes.c_int32) for name in ("wide", "threads", "transposed", "factored")),
-        ("lattice", Lattice),
+        ("layout", RedBlackStruct),
         *((name, ctypes.c_int64) for name in ("channels", "right_rows")),
         *((name, ctypes.c_void_p) for name in ("lower", "upper", "inverse", "ahead", "right", "y")),
     )
@@ -227,19 +227,19 @@ def _find() -> Path | None:
 
 
 def _declare(library: Any) -> None:
-    problem, coupled, tridiagonal = (ctypes.POINTER(kind) for kind in (Problem, Coupled, Tridiagonal))
+    scan, implicit, tridiagonal = (ctypes.POINTER(kind) for kind in (ScanStruct, ImplicitStruct, TridiagonalStruct))
     for name, result, arguments in (
-        ("reserve", ctypes.c_int64, [problem]),
-        ("packed_bytes", ctypes.c_int64, [problem]),
-        ("pack", None, [problem, ctypes.c_void_p]),
-        ("forward", ctypes.c_int, [problem]),
-        ("backward", ctypes.c_int, [problem]),
-        ("coupled_bytes", ctypes.c_int64, [coupled]),
-        ("coupled_pack", None, [coupled, ctypes.c_void_p]),
-        ("coupled_evaluate", ctypes.c_int, [coupled]),
-        ("coupled_pull", ctypes.c_int, [coupled]),
-        ("coupled_relax", ctypes.c_int, [coupled, ctypes.POINTER(Relaxation)]),
-        ("coupled_adjoint", ctypes.c_int, [coupled, ctypes.POINTER(Adjoint)]),
+        ("reserve", ctypes.c_int64, [scan]),
+        ("packed_bytes", ctypes.c_int64, [scan]),
+        ("pack", None, [scan, ctypes.c_void_p]),
+        ("forward", ctypes.c_int, [scan]),
+        ("backward", ctypes.c_int, [scan]),
+        ("implicit_bytes", ctypes.c_int64, [implicit]),
+        ("implicit_pack", None, [implicit, ctypes.c_void_p]),
+        ("implicit_evaluate", ctypes.c_int, [implicit]),
+        ("implicit_pull", ctypes.c_int, [implicit]),
+        ("implicit_relax", ctypes.c_int, [implicit, ctypes.POINTER(RelaxationStruct)]),
+        ("implicit_adjoint", ctypes.c_int, [implicit, ctypes.POINTER(AdjointStruct)]),
         ("tridiagonal_solve", ctypes.c_int, [tridiagonal]),
         ("instruction_set", ctypes.c_char_p, []),
         ("version", ctypes.c_char_p, []),

@@ -58,7 +58,7 @@ def scan(operands: Operands, sizes: Tensor, kind: Kind, keep_cells: bool, save: 
 class Described(NamedTuple):
     """A problem without its results, and the tensors that it points to, which must live as long as it does."""
 
-    problem: library.Problem
+    problem: library.ScanStruct
     operands: Operands
     sizes: Tensor
     extent: Extent
@@ -71,7 +71,7 @@ def describe_problem(operands: Operands, sizes: Tensor, kind: Kind) -> Described
     check_dtype(dtype)
     operands = Operands(*dense(Operands._fields, operands, dtype))
     (sizes,) = dense(("sizes",), (sizes,), torch.int64)
-    problem = library.Problem()
+    problem = library.ScanStruct()
     problem.form, problem.activation, problem.inner = kind.form, kind.activation, kind.inner
     problem.reset_after, problem.per_step, problem.reverse = kind.reset_after, kind.per_step, kind.reverse
     problem.wide = dtype == torch.float64
@@ -113,7 +113,7 @@ def _reserve_columns(operands: Operands, kind: Kind, extent: Extent) -> int:
 @cache
 def _ask_reserve(kind: Kind, hidden: int, outputs: int, there: tuple[str, ...]) -> int:
     """The kernels know."""
-    problem = library.Problem(form=kind.form, activation=kind.activation, inner=kind.inner)
+    problem = library.ScanStruct(form=kind.form, activation=kind.activation, inner=kind.inner)
     problem.reset_after, problem.per_step = kind.reset_after, kind.per_step
     problem.hidden, problem.outputs = hidden, outputs
     for name in there:

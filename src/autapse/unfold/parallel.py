@@ -19,10 +19,10 @@ from autapse.cells import Cell
 from autapse.cells.base import FormCell
 from autapse.forms import Form, Leaky, State
 from autapse.gradient.function import Function, opaque, reverse_mode_only
+from autapse.sequences.line import Line
 from autapse.solve.limits import Limits
 from autapse.solve.report import NotConvergedWarning, SolveReport, merge
 from autapse.unfold.fused import has_kernel
-from autapse.unfold.line import Line
 from autapse.unfold.unchanged import Unchanged
 
 DENSE_UP_TO = 64  # states, all tensors together, for which `jacobian="auto"` keeps whole matrices

@@ -8,30 +8,32 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from autapse.forms.coupled import Rule
+from autapse.forms.implicit import Rule
 from autapse.gradient import Gradient
 from autapse.gradient.function import is_tracked, reverse_mode_only
+from autapse.sequences.red_black import RedBlack
 from autapse.solve import LinearReport, Solver, SolveReport
-from autapse.unfold.coupled import Coupled
-from autapse.unfold.coupled_fused import FusedCoupled, can_fuse_rule
-from autapse.unfold.lattice import Lattice
+from autapse.unfold.implicit_fused import FusedImplicitSystem, can_fuse_rule
+from autapse.unfold.implicit_system import ImplicitSystem
 
 
 def unfold_coupled(
     rule: Rule,
-    u: Tensor,  # [N, G], in the lattice's order
-    lattice: Lattice,
+    u: Tensor,  # [N, G], in the layout's order
+    layout: RedBlack,
     edges: Tensor,  # [1, S] or [2B, S]
     solver: Solver,
     gradient: Gradient,
     rtol: float,
     adjoint_rtol: float,
-    start: Tensor | None,  # [N, S], in the lattice's order
+    start: Tensor | None,  # [N, S], in the layout's order
     note: Callable[[LinearReport], None],
 ) -> tuple[Tensor, SolveReport]:
-    """The states at all positions, in the lattice's order, with a graph where one is wanted; and how the solve went."""
+    """The states at all positions, in the layout's order, with a graph where one is wanted; and how the solve went."""
     system = (
-        FusedCoupled(rule, u, lattice, edges) if can_fuse_rule(rule, u, edges) else Coupled(rule, u, lattice, edges)
+        FusedImplicitSystem(rule, u, layout, edges)
+        if can_fuse_rule(rule, u, edges)
+        else ImplicitSystem(rule, u, layout, edges)
     )
     reverse_mode_only("An implicit layer", system.operands, gradient.forward_remedy)
     with torch.no_grad(), forward_ad._set_fwd_grad_enabled(False):  # the derivative is that of the solution

@@ -25,7 +25,7 @@ enum autapse_result {
 // N is the sum of sizes, G the width of the drive (a multiple of H), O the width of the state h.
 // The rows of x, h, c, reserve and their gradients are in the order of a PackedSequence: the first step of every
 // sequence, longest first, then the second step of those that have one, and so on.
-struct autapse_problem {
+struct autapse_scan {
     int32_t form, activation;
     int32_t wide;         // 0: float, 1: double
     int32_t threads;
@@ -61,13 +61,13 @@ struct autapse_problem {
 };
 
 // The implicit GRU's rule at M positions, whose J neighbours each are rows of `table` or, past these, of `edges`.
-struct autapse_coupled {
+struct autapse_implicit {
     int32_t wide, threads;
     int64_t rows, hidden, offsets;   // M, H, J; at most 8 offsets
     int64_t table_rows, edge_rows;     // rows of the table, of the edges
     int64_t drive_count;               // rows of u
     int64_t band_stride, slope_stride; // elements from one offset's bands to the next one's; from one part of the slope on
-    const void *switches, *gates, *candidate; // [J, H, H], [2H, H], [H, H]; read by autapse_coupled_pack alone
+    const void *switches, *gates, *candidate; // [J, H, H], [2H, H], [H, H]; read by autapse_implicit_pack alone
     const void *packed;                       // what that made
     const void *u;                            // [drive_count, (J + 3) H]
     const int64_t *drive_rows;                // [M], the row of u that belongs to each position; null for the same
@@ -83,7 +83,7 @@ struct autapse_coupled {
 };
 
 // Ragged sequences, longest first. Their rows are those of even steps, then those of odd ones, step by step.
-struct autapse_lattice {
+struct autapse_red_black {
     int64_t count, rows;          // N is the sum of lengths
     const int64_t *lengths;       // [count]; never grow
     int32_t lower;                // which of the two offsets, 0 or 1, is -1; the other one is 1
@@ -92,7 +92,7 @@ struct autapse_lattice {
 
 // z = F(z) by the tridiagonal iteration; of the rule, `edges`, `u`, `drive_rows` and `packed` are read.
 struct autapse_relaxation {
-    autapse_lattice lattice;
+    autapse_red_black layout;
     int64_t max_iterations, window;               // window: at most 8
     double rtol, atol, threshold, guard;
     void *z;                                      // [N, H], where it begins, then the best that was found
@@ -102,7 +102,7 @@ struct autapse_relaxation {
 
 // v = g + J^T v by GMRES on the even steps, preconditioned; the slope is read, [2 J + 7, N, H].
 struct autapse_adjoint {
-    autapse_lattice lattice;
+    autapse_red_black layout;
     int64_t max_iterations;
     double rtol, atol;
     const void *g;                                // [N, H]
@@ -111,11 +111,11 @@ struct autapse_adjoint {
     int64_t *iterations, *converged;              // [count]
 };
 
-// One tridiagonal system per sequence and channel; of the lattice, `lower` and `own_edges` are not read.
+// One tridiagonal system per sequence and channel; of the layout, `lower` and `own_edges` are not read.
 struct autapse_tridiagonal {
     int32_t wide, threads;
     int32_t transposed, factored;  // the transposed system; inverse and ahead are there from an earlier call
-    autapse_lattice lattice;
+    autapse_red_black layout;
     int64_t channels;
     int64_t right_rows;            // rows of the right side; it is zero in those beyond
     const void *lower, *upper;     // [N, S]
@@ -124,19 +124,19 @@ struct autapse_tridiagonal {
     void *y;                       // [N, S]
 };
 
-AUTAPSE_API int64_t autapse_coupled_bytes(const autapse_coupled*);
-AUTAPSE_API void autapse_coupled_pack(const autapse_coupled*, void* packed); // 64-byte aligned
-AUTAPSE_API int autapse_coupled_evaluate(const autapse_coupled*);            // an autapse_result, as all below
-AUTAPSE_API int autapse_coupled_pull(const autapse_coupled*);
-AUTAPSE_API int autapse_coupled_relax(const autapse_coupled*, const autapse_relaxation*);
-AUTAPSE_API int autapse_coupled_adjoint(const autapse_coupled*, const autapse_adjoint*);
+AUTAPSE_API int64_t autapse_implicit_bytes(const autapse_implicit*);
+AUTAPSE_API void autapse_implicit_pack(const autapse_implicit*, void* packed); // 64-byte aligned
+AUTAPSE_API int autapse_implicit_evaluate(const autapse_implicit*);            // an autapse_result, as all below
+AUTAPSE_API int autapse_implicit_pull(const autapse_implicit*);
+AUTAPSE_API int autapse_implicit_relax(const autapse_implicit*, const autapse_relaxation*);
+AUTAPSE_API int autapse_implicit_adjoint(const autapse_implicit*, const autapse_adjoint*);
 AUTAPSE_API int autapse_tridiagonal_solve(const autapse_tridiagonal*);
 
-AUTAPSE_API int64_t autapse_reserve(const autapse_problem*);     // columns of the reserve
-AUTAPSE_API int64_t autapse_packed_bytes(const autapse_problem*);
-AUTAPSE_API void autapse_pack(const autapse_problem*, void* packed); // the matrices of the forward pass, 64-byte aligned
-AUTAPSE_API int autapse_forward(const autapse_problem*);
-AUTAPSE_API int autapse_backward(const autapse_problem*);
+AUTAPSE_API int64_t autapse_reserve(const autapse_scan*);     // columns of the reserve
+AUTAPSE_API int64_t autapse_packed_bytes(const autapse_scan*);
+AUTAPSE_API void autapse_pack(const autapse_scan*, void* packed); // the matrices of the forward pass, 64-byte aligned
+AUTAPSE_API int autapse_forward(const autapse_scan*);
+AUTAPSE_API int autapse_backward(const autapse_scan*);
 
 AUTAPSE_API const char* autapse_instruction_set();          // the one in use
 AUTAPSE_API int autapse_use(const char* instruction_set);   // 0, or 1 where this machine or this build does not have it
@@ -148,16 +148,16 @@ AUTAPSE_API void autapse_huge_pages(void* memory, int64_t bytes); // fewer page 
 
 // One instruction set's kernels.
 struct autapse_engine {
-    int64_t (*reserve)(const autapse_problem*);
-    int64_t (*packed_bytes)(const autapse_problem*);
-    void (*pack)(const autapse_problem*, void*);
-    int (*forward)(const autapse_problem*);
-    int (*backward)(const autapse_problem*);
-    int64_t (*coupled_bytes)(const autapse_coupled*);
-    void (*coupled_pack)(const autapse_coupled*, void*);
-    int (*coupled_evaluate)(const autapse_coupled*);
-    int (*coupled_pull)(const autapse_coupled*);
-    int (*coupled_relax)(const autapse_coupled*, const autapse_relaxation*);
-    int (*coupled_adjoint)(const autapse_coupled*, const autapse_adjoint*);
+    int64_t (*reserve)(const autapse_scan*);
+    int64_t (*packed_bytes)(const autapse_scan*);
+    void (*pack)(const autapse_scan*, void*);
+    int (*forward)(const autapse_scan*);
+    int (*backward)(const autapse_scan*);
+    int64_t (*implicit_bytes)(const autapse_implicit*);
+    void (*implicit_pack)(const autapse_implicit*, void*);
+    int (*implicit_evaluate)(const autapse_implicit*);
+    int (*implicit_pull)(const autapse_implicit*);
+    int (*implicit_relax)(const autapse_implicit*, const autapse_relaxation*);
+    int (*implicit_adjoint)(const autapse_implicit*, const autapse_adjoint*);
     int (*tridiagonal)(const autapse_tridiagonal*);
 };

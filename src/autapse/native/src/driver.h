@@ -21,7 +21,7 @@ template <class T> void copy_rows(T* to, const T* from, int64_t rows, int64_t co
 
 template <class T> class Scan {
 public:
-    Scan(const autapse_problem& problem, Form<T>& form, Scratch& scratch)
+    Scan(const autapse_scan& problem, Form<T>& form, Scratch& scratch)
         : p(problem), form(form), scratch(scratch), H(p.hidden), O(p.outputs), D(p.weight ? p.inputs : form.drive_columns),
           G(form.drive_columns) {
         offsets = scratch.take<int64_t>(p.steps + 1);
@@ -388,7 +388,7 @@ private:
         }
     }
 
-    const autapse_problem& p;
+    const autapse_scan& p;
     Form<T>& form;
     Scratch& scratch;
     const int64_t H, O, D, G;

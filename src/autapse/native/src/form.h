@@ -74,14 +74,14 @@ template <class T> struct Form {
     int64_t H, O;
     int64_t drive_columns = 0, work_columns = 0, reserve_columns = 0, gradient_columns = 0, scalars = 0;
     int64_t work_stride = 0, gradient_stride = 0, dh_stride = 0, dc_stride = 0;
-    const autapse_problem& p;
+    const autapse_scan& p;
     List<Linear<T>> linears;
     List<Outer<T>> outers;
     List<Total<T>> totals;
     List<Linear<T>> drives;  // the parts of W whose gradient columns are apart, for the gradient of x
     List<int64_t> drive_grads;
 
-    Form(const autapse_problem& problem, Scratch& scratch) : H(problem.hidden), O(problem.outputs), p(problem) {
+    Form(const autapse_scan& problem, Scratch& scratch) : H(problem.hidden), O(problem.outputs), p(problem) {
         linears.reserve(scratch, problem.inner + 2);
         outers.reserve(scratch, problem.inner + 4);
         totals.reserve(scratch, problem.inner + 6);

@@ -16,7 +16,7 @@ template <class T> struct LongShortTerm final : Form<T> {
     const int64_t peepholes_at, product_at, state_at;
 
     // reserve: i, f, g, o; grads: of the four arguments, of the peepholes, then o tanh c' and the gradient of P's product
-    LongShortTerm(const autapse_problem& problem, Scratch& scratch)
+    LongShortTerm(const autapse_scan& problem, Scratch& scratch)
         : Form<T>(problem, scratch), peepholes(this->in(problem.offset)), projected(problem.projection),
           peepholes_at(4 * H), product_at(peepholes_at + (peepholes ? 3 * H : 0)), state_at(product_at + H) {
         this->widths(padded<T>(4 * H) + (projected ? padded<T>(O) : 0), 4 * H, projected ? state_at + O : product_at);

@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from autapse.forms.coupled_gru import CoupledGRU
+from autapse.forms.implicit_gru import ImplicitGRURule
 from autapse.native import library
-from autapse.unfold.coupled import Coupled
-from autapse.unfold.coupled_fused import FusedCoupled, can_fuse_rule
-from autapse.unfold.lattice import Lattice
+from autapse.sequences.red_black import RedBlack
+from autapse.unfold.implicit_fused import FusedImplicitSystem, can_fuse_rule
+from autapse.unfold.implicit_system import ImplicitSystem
 from native.kernels import BOUNDS, needs_kernels
 
 pytestmark = needs_kernels
@@ -29,18 +29,18 @@ def _instructions(request: pytest.FixtureRequest) -> Iterator[None]:
 
 def systems(
     hidden: int, stencil: tuple[int, ...] = (-1, 1), dtype: torch.dtype = torch.float64, edges: bool = False
-) -> tuple[Coupled, FusedCoupled]:
+) -> tuple[ImplicitSystem, FusedImplicitSystem]:
     count = len(stencil)
     shapes = ((count, hidden, hidden), (2 * hidden, hidden), (hidden, hidden))
     matrices = [torch.randn(shape, dtype=dtype) / hidden**0.5 for shape in shapes]
-    rule = CoupledGRU(stencil, *matrices)
-    lattice = Lattice(torch.tensor(LENGTHS), stencil, torch.device("cpu"), edges)
-    u = torch.randn(lattice.total, (count + 3) * hidden, dtype=dtype)
+    rule = ImplicitGRURule(stencil, *matrices)
+    layout = RedBlack(torch.tensor(LENGTHS), stencil, torch.device("cpu"), edges)
+    u = torch.randn(layout.total, (count + 3) * hidden, dtype=dtype)
     past = torch.randn(2 * len(LENGTHS), hidden, dtype=dtype) if edges else torch.zeros(1, hidden, dtype=dtype)
-    return Coupled(rule, u, lattice, past), FusedCoupled(rule, u, lattice, past)
+    return ImplicitSystem(rule, u, layout, past), FusedImplicitSystem(rule, u, layout, past)
 
 
-def everything(system: Coupled, z: Tensor, v: Tensor) -> dict[str, Tensor]:
+def everything(system: ImplicitSystem, z: Tensor, v: Tensor) -> dict[str, Tensor]:
     """All that a solver and its adjoint may ask of a system."""
     with torch.no_grad():
         point = system.relax(system.free(z))
@@ -59,8 +59,8 @@ def everything(system: Coupled, z: Tensor, v: Tensor) -> dict[str, Tensor]:
     return found | {f"gradient {n}": g for n, g in enumerate(gradients) if g is not None}
 
 
-def compare(reference: Coupled, fused: Coupled, dtype: torch.dtype) -> None:
-    z, v = (torch.randn(reference.lattice.total, reference.edges.shape[1], dtype=dtype) for _ in range(2))
+def compare(reference: ImplicitSystem, fused: ImplicitSystem, dtype: torch.dtype) -> None:
+    z, v = (torch.randn(reference.layout.total, reference.edges.shape[1], dtype=dtype) for _ in range(2))
     expected, found = everything(reference, z, v), everything(fused, z, v)
     for name, value in expected.items():
         bound = BOUNDS[dtype][name not in ("evaluated", "relaxed", "linearized")]
@@ -96,7 +96,7 @@ def test_equal_for_some_of_the_sequences(problems: list[int], edges: bool) -> No
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_same_bits_for_every_number_of_threads(dtype: torch.dtype) -> None:
     _, fused = systems(96, dtype=dtype)
-    z, v = (torch.randn(fused.lattice.total, 96, dtype=dtype) for _ in range(2))
+    z, v = (torch.randn(fused.layout.total, 96, dtype=dtype) for _ in range(2))
     found = []
     for threads in (1, 2, 3, 5):
         torch.set_num_threads(threads)
@@ -111,7 +111,7 @@ def test_same_bits_for_every_number_of_threads(dtype: torch.dtype) -> None:
 
 def test_a_sequence_has_the_same_bits_alone() -> None:
     _, fused = systems(40, dtype=torch.float32)
-    z = torch.randn(fused.lattice.total, 40)
+    z = torch.randn(fused.layout.total, 40)
     part, rows = fused.select(torch.tensor([2]))
     with torch.no_grad():
         assert torch.equal(part.evaluate(z[rows]), fused.evaluate(z)[rows])
@@ -119,12 +119,12 @@ def test_a_sequence_has_the_same_bits_alone() -> None:
 
 def test_nan_stays_in_its_sequence() -> None:
     _, fused = systems(9)
-    z = torch.randn(fused.lattice.total, 9, dtype=torch.float64)
-    bad = fused.lattice.rows_of(1)[3]
+    z = torch.randn(fused.layout.total, 9, dtype=torch.float64)
+    bad = fused.layout.rows_of(1)[3]
     z[bad] = torch.nan
     with torch.no_grad():
         broken = fused.evaluate(z).isnan().any(1).nonzero()[:, 0]
-    assert sorted(broken.tolist()) == sorted(fused.lattice.rows_of(1)[[2, 4]].tolist())
+    assert sorted(broken.tolist()) == sorted(fused.layout.rows_of(1)[[2, 4]].tolist())
 
 
 def test_switches_survive_underflow() -> None:
@@ -132,7 +132,7 @@ def test_switches_survive_underflow() -> None:
     with torch.no_grad():
         for system in (reference, fused):
             system.u[:, :16] = -95.0  # both sigmoids are below the least float
-        z = torch.rand(fused.lattice.total, 8)
+        z = torch.rand(fused.layout.total, 8)
         expected, found = reference.evaluate(z), fused.evaluate(z)
     assert bool(found.isfinite().all())
     assert float((found - expected).abs().max()) < 2e-5
@@ -145,9 +145,9 @@ def test_what_the_kernels_cannot_take_goes_to_the_reference() -> None:
     assert not can_fuse_rule(rule, u.float(), edges)
     assert not can_fuse_rule(rule, u.to(torch.bfloat16), edges)
 
-    class Own(CoupledGRU):
+    class Own(ImplicitGRURule):
         pass
 
     assert not can_fuse_rule(Own((-1, 1), *rule.operands), u, edges)
-    many = CoupledGRU(tuple(range(1, 10)), torch.randn(9, 4, 4).double(), *rule.operands[1:])
+    many = ImplicitGRURule(tuple(range(1, 10)), torch.randn(9, 4, 4).double(), *rule.operands[1:])
     assert not can_fuse_rule(many, u, edges)

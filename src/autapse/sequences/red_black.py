@@ -1,4 +1,4 @@
-"""Lattice: where the positions of ragged sequences lie in one tensor, by colour, and who their neighbours are."""
+"""RedBlack: where the positions of ragged sequences lie in one tensor, by colour, and who their neighbours are."""
 
 from __future__ import annotations
 
@@ -8,11 +8,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from autapse.native.coupled import Sequences
-from autapse.solve.report import plain
 
-
-class Lattice:
+class RedBlack:
     """The rows of B sequences, longest first: colour by colour, and within a colour position by position.
 
     Rows of one colour are not on one another's stencil. With odd offsets alone there are two, the even and the odd
@@ -53,12 +50,6 @@ class Lattice:
         sizes = torch.tensor(self.sizes, dtype=torch.long)
         return ((sizes.cumsum(0) - sizes)[self._t] + self._sequence).to(self.device)
 
-    @cached_property
-    def native(self) -> Sequences:
-        """For the native solvers, which know the stencil (−1, 1) alone."""
-        lengths = plain(self.lengths)  # torch.func wraps what is made inside it
-        return Sequences(lengths, self.edges, self.offsets.index(-1))
-
     @property
     def colours(self) -> list[slice]:
         return [slice(0, self.free), slice(self.free, self.total)] if self.two_colours else [slice(0, self.total)]
@@ -83,10 +74,10 @@ class Lattice:
         """The rows of one sequence, position by position."""
         return (self._firsts[: int(self.lengths[sequence])] + sequence).to(self.device)
 
-    def select(self, problems: Tensor) -> tuple[Lattice, Tensor]:  # [b], ascending
-        """The lattice of some sequences, and its rows here."""
+    def select(self, problems: Tensor) -> tuple[RedBlack, Tensor]:  # [b], ascending
+        """The layout of some sequences, and its rows here."""
         problems = problems.cpu()
-        part = Lattice(self.lengths[problems], self.offsets, self.device, self.edges)
+        part = RedBlack(self.lengths[problems], self.offsets, self.device, self.edges)
         return part, (self._firsts[part._t] + problems[part._sequence]).to(self.device)
 
     # Neighbours -------------------------------------------------------------------------------------------------

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from autapse.forms.coupled import AnySlope, Neighbours, Rule, Slope
+from autapse.forms.implicit import AnySlope, Neighbours, Rule, Slope
 
 
 @dataclass(frozen=True, eq=False)
-class CoupledLSTM(Rule):
+class ImplicitLSTMRule(Rule):
     """c = f∘ĉ + i∘g, h = o∘tanh(c), with ĥ = Σ_j s_j∘h_{t+j}, ĉ = Σ_j s_j∘c_{t+j}, where
 
     s_j = σ_j / Σ_i σ_i, σ_j = sigmoid(u_j + U_j·h_{t+j}),
@@ -42,7 +42,7 @@ class CoupledLSTM(Rule):
             F.logsigmoid(part + F.linear(h, matrix))
             for part, (h, _), matrix in zip(drives, near, self.switches.unbind(0), strict=True)
         ]
-        s = torch.stack(a).softmax(0)  # by logarithms, as in CoupledGRU
+        s = torch.stack(a).softmax(0)  # by logarithms, as in ImplicitGRURule
         h = (s * torch.stack([h for h, _ in near])).sum(0)
         c = (s * torch.stack([c for _, c in near])).sum(0)
         i, f, g, o = (u[:, count * size :] + F.linear(h, self.gates)).split(size, 1)
@@ -50,7 +50,7 @@ class CoupledLSTM(Rule):
         c = forget * c + torch.sigmoid(i) * torch.tanh(g)
         return torch.cat([torch.sigmoid(o) * torch.tanh(c), c], 1), s, forget
 
-    def couple(self, u: Tensor, neighbours: Neighbours) -> tuple[Tensor, Neighbours]:
+    def evaluate_with_bands(self, u: Tensor, neighbours: Neighbours) -> tuple[Tensor, Neighbours]:
         value, s, forget = self._evaluate(u, neighbours)
         return value, _bands(s, forget)
 
@@ -68,9 +68,9 @@ def _bands(s: Tensor, forget: Tensor) -> Neighbours:
 
 
 class LSTMSlope(AnySlope):
-    """The derivative of a CoupledLSTM, automatic but for the bands."""
+    """The derivative of a ImplicitLSTMRule, automatic but for the bands."""
 
-    def __init__(self, rule: CoupledLSTM, u: Tensor, neighbours: Neighbours, bands: Neighbours) -> None:
+    def __init__(self, rule: ImplicitLSTMRule, u: Tensor, neighbours: Neighbours, bands: Neighbours) -> None:
         super().__init__(lambda u, *near: rule.evaluate(u, near), u, neighbours, rule.operands)
         self._bands = bands
 

@@ -11,12 +11,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from autapse.forms.coupled_gru import CoupledGRU
+from autapse.forms.implicit_gru import ImplicitGRURule
 from autapse.native import library
+from autapse.sequences.red_black import RedBlack
 from autapse.solve import GMRES, LinearReport, SolveReport, Tridiagonal
-from autapse.unfold.coupled import Coupled
-from autapse.unfold.coupled_fused import FusedCoupled, FusedCoupledSlope
-from autapse.unfold.lattice import Lattice
+from autapse.unfold.implicit_fused import FusedImplicitSlope, FusedImplicitSystem
+from autapse.unfold.implicit_system import ImplicitSystem
 from native.kernels import needs_kernels
 
 pytestmark = needs_kernels
@@ -42,13 +42,13 @@ def systems(
     dtype: torch.dtype = torch.float64,
     edges: bool = False,
     scale: float = 1.0,
-) -> tuple[Coupled, FusedCoupled]:
+) -> tuple[ImplicitSystem, FusedImplicitSystem]:
     shapes = ((2, hidden, hidden), (2 * hidden, hidden), (hidden, hidden))
-    rule = CoupledGRU(stencil, *(scale * torch.randn(shape, dtype=dtype) / hidden**0.5 for shape in shapes))
-    lattice = Lattice(torch.tensor(lengths, dtype=torch.long), stencil, torch.device("cpu"), edges)
-    u = torch.randn(lattice.total, 5 * hidden, dtype=dtype)
+    rule = ImplicitGRURule(stencil, *(scale * torch.randn(shape, dtype=dtype) / hidden**0.5 for shape in shapes))
+    layout = RedBlack(torch.tensor(lengths, dtype=torch.long), stencil, torch.device("cpu"), edges)
+    u = torch.randn(layout.total, 5 * hidden, dtype=dtype)
     past = torch.randn(2 * len(lengths), hidden, dtype=dtype) if edges else torch.zeros(1, hidden, dtype=dtype)
-    return Coupled(rule, u, lattice, past), FusedCoupled(rule, u, lattice, past)
+    return ImplicitSystem(rule, u, layout, past), FusedImplicitSystem(rule, u, layout, past)
 
 
 def agree(found: tuple[Tensor, Any], expected: tuple[Tensor, Any], dtype: torch.dtype) -> None:
@@ -63,7 +63,7 @@ def agree(found: tuple[Tensor, Any], expected: tuple[Tensor, Any], dtype: torch.
 
 
 def solved_by_both(
-    solver: Tridiagonal, both: tuple[Coupled, FusedCoupled], start: Tensor | None = None
+    solver: Tridiagonal, both: tuple[ImplicitSystem, FusedImplicitSystem], start: Tensor | None = None
 ) -> tuple[tuple[Tensor, SolveReport], tuple[Tensor, SolveReport]]:
     reference, fused = both
     dtype = reference.edges.dtype
@@ -75,11 +75,11 @@ def solved_by_both(
     return found, solver.solve(reference, start, RTOL[dtype])
 
 
-def relative(system: Coupled, z: Tensor) -> Tensor:  # [B]
+def relative(system: ImplicitSystem, z: Tensor) -> Tensor:  # [B]
     """‖F(z) − z‖ / ‖z‖ of each sequence, by plain loops over the reference's own evaluation."""
     with torch.no_grad():
         difference = system.evaluate(z) - z
-    rows = [system.lattice.rows_of(b) for b in range(system.lattice.count)]
+    rows = [system.layout.rows_of(b) for b in range(system.layout.count)]
     found = [float(difference[r].double().norm() / max(float(z[r].double().norm()), 1e-12)) for r in rows]
     return torch.tensor(found, dtype=torch.float64)
 
@@ -138,7 +138,7 @@ def test_a_window_that_is_too_long_for_the_kernel_is_for_python() -> None:
 @every_dtype
 def test_from_a_given_start(dtype: torch.dtype) -> None:
     both = systems(dtype=dtype)
-    start = torch.randn(both[0].lattice.total, 13, dtype=dtype)
+    start = torch.randn(both[0].layout.total, 13, dtype=dtype)
     kept = start.clone()
     found, expected = solved_by_both(Tridiagonal(), both, start)
     agree(found, expected, dtype)
@@ -150,7 +150,7 @@ def test_from_a_given_start(dtype: torch.dtype) -> None:
 def test_a_start_of_another_dtype_or_layout_is_read_as_numbers() -> None:
     """The kernel reads memory: float32 numbers taken for float64 would also be half as many as it expects."""
     _, fused = systems()
-    start = torch.randn(fused.lattice.total, 13)
+    start = torch.randn(fused.layout.total, 13)
     expected = Tridiagonal().solve(fused, start.double())[0]
     assert torch.equal(Tridiagonal().solve(fused, start)[0], expected)
     assert torch.equal(Tridiagonal().solve(fused, start.double().t().contiguous().t())[0], expected)
@@ -230,15 +230,15 @@ def test_nan_in_one_sequence_is_flagged_and_stays_there(place: int, dtype: torch
     torch.manual_seed(3)
     both = systems(dtype=dtype)
     with torch.no_grad():
-        both[0].u[both[0].lattice.rows_of(1)[place]] = torch.nan
-    start = torch.full((both[0].lattice.total, 13), 0.1, dtype=dtype)
+        both[0].u[both[0].layout.rows_of(1)[place]] = torch.nan
+    start = torch.full((both[0].layout.total, 13), 0.1, dtype=dtype)
     found, expected = solved_by_both(Tridiagonal(), both, start)
     agree(found, expected, dtype)
     assert found[1].converged.tolist() == [True, False, True, True, True, True]
     assert float(found[1].residual[1]) == torch.inf
-    assert bool((found[0][both[0].lattice.rows_of(1)] == 0.1).all())  # where it began: there was nothing better
+    assert bool((found[0][both[0].layout.rows_of(1)] == 0.1).all())  # where it began: there was nothing better
     from_zero = Tridiagonal().solve(both[1], None, RTOL[dtype])[0]
-    others = (both[0].lattice.owner != 1).nonzero()[:, 0]
+    others = (both[0].layout.owner != 1).nonzero()[:, 0]
     assert torch.equal(from_zero[others], clean[0][others])
 
 
@@ -248,7 +248,7 @@ def test_infinite_drive(part: int, sign: float) -> None:
     """A gate that is wide open or shut is no failure."""
     both = systems()
     with torch.no_grad():
-        both[0].u[both[0].lattice.rows_of(0)[4], 13 * part : 13 * (part + 1)] = sign * torch.inf
+        both[0].u[both[0].layout.rows_of(0)[4], 13 * part : 13 * (part + 1)] = sign * torch.inf
     found, expected = solved_by_both(Tridiagonal(), both)
     agree(found, expected, torch.float64)
     assert found[1].all_converged
@@ -257,27 +257,27 @@ def test_infinite_drive(part: int, sign: float) -> None:
 def test_states_that_overflow_are_no_solution() -> None:
     """‖z‖ is infinite in float32: no relative residual, however small it may look."""
     both = systems(dtype=torch.float32)
-    start = torch.zeros(both[0].lattice.total, 13)
-    start[both[0].lattice.rows_of(0)] = 1e25
+    start = torch.zeros(both[0].layout.total, 13)
+    start[both[0].layout.rows_of(0)] = 1e25
     found, expected = solved_by_both(Tridiagonal(max_iterations=1), both, start)
     assert found[1].converged.tolist() == expected[1].converged.tolist()
     assert float(found[1].residual[0]) == float(expected[1].residual[0]) == torch.inf
-    assert torch.equal(found[0][both[0].lattice.rows_of(0)], start[both[0].lattice.rows_of(0)])
+    assert torch.equal(found[0][both[0].layout.rows_of(0)], start[both[0].layout.rows_of(0)])
 
 
 # The adjoint ----------------------------------------------------------------------------------------------------------
 
 
 def adjoint_by_both(
-    both: tuple[Coupled, FusedCoupled], z: Tensor, g: Tensor, solver: GMRES, rtol: float
+    both: tuple[ImplicitSystem, FusedImplicitSystem], z: Tensor, g: Tensor, solver: GMRES, rtol: float
 ) -> tuple[tuple[Tensor, LinearReport], tuple[Tensor, LinearReport]]:
     with torch.no_grad():
         reference, fused = (system.linearize(z)[1] for system in both)
-        assert isinstance(fused, FusedCoupledSlope)
+        assert isinstance(fused, FusedImplicitSlope)
         return fused.adjoint(g, solver, rtol), reference.adjoint(g, solver, rtol)
 
 
-def dense(system: Coupled, z: Tensor) -> Tensor:
+def dense(system: ImplicitSystem, z: Tensor) -> Tensor:
     """J by autograd through the whole evaluation."""
     if not z.numel():
         return z.new_zeros(0, 0)
@@ -291,7 +291,7 @@ def dense(system: Coupled, z: Tensor) -> Tensor:
 @pytest.mark.parametrize("stencil", [(-1, 1), (1, -1)], ids=str)
 def test_the_same_adjoint_and_report(stencil: tuple[int, ...], edges: bool, dtype: torch.dtype) -> None:
     both = systems(stencil=stencil, edges=edges, dtype=dtype)
-    z, g = (torch.randn(both[0].lattice.total, 13, dtype=dtype) for _ in range(2))
+    z, g = (torch.randn(both[0].layout.total, 13, dtype=dtype) for _ in range(2))
     for rtol in (1e-1, RTOL[dtype]):
         found, expected = adjoint_by_both(both, z, g, GMRES(), rtol)
         agree(found, expected, dtype)
@@ -302,7 +302,7 @@ def test_the_same_adjoint_and_report(stencil: tuple[int, ...], edges: bool, dtyp
 @pytest.mark.parametrize("lengths", [[1], [0], [2, 2], [6, 1, 0]], ids=str)
 def test_the_adjoint_against_a_dense_solve(hidden: int, lengths: list[int]) -> None:
     both = systems(hidden, lengths)
-    z, g = (torch.randn(both[0].lattice.total, hidden, dtype=torch.float64) for _ in range(2))
+    z, g = (torch.randn(both[0].layout.total, hidden, dtype=torch.float64) for _ in range(2))
     found, expected = adjoint_by_both(both, z, g, GMRES(max_iterations=100), 1e-12)
     agree(found, expected, torch.float64)
     jacobian = dense(both[0], z)
@@ -312,19 +312,19 @@ def test_the_adjoint_against_a_dense_solve(hidden: int, lengths: list[int]) -> N
 
 def test_a_gradient_of_zero_costs_nothing() -> None:
     both = systems()
-    z, g = torch.randn(both[0].lattice.total, 13).double(), torch.zeros(both[0].lattice.total, 13).double()
-    g[both[0].lattice.rows_of(2)] = 1.0
+    z, g = torch.randn(both[0].layout.total, 13).double(), torch.zeros(both[0].layout.total, 13).double()
+    g[both[0].layout.rows_of(2)] = 1.0
     found, expected = adjoint_by_both(both, z, g, GMRES(), 1e-9)
     agree(found, expected, torch.float64)
     assert found[1].iterations.tolist()[:2] == [0, 0]
     assert bool(found[1].converged.all())
-    assert found[0][both[0].lattice.owner != 2].abs().max() == 0
+    assert found[0][both[0].layout.owner != 2].abs().max() == 0
 
 
 @pytest.mark.parametrize(("limit", "rtol"), [(0, 1e-6), (1, 1e-12), (30, 1.0), (3, 0.0)])
 def test_few_iterations_and_loose_tolerances(limit: int, rtol: float) -> None:
     both = systems(scale=2.0)
-    z, g = (torch.randn(both[0].lattice.total, 13, dtype=torch.float64) for _ in range(2))
+    z, g = (torch.randn(both[0].layout.total, 13, dtype=torch.float64) for _ in range(2))
     found, expected = adjoint_by_both(both, z, g, GMRES(max_iterations=limit), rtol)
     agree(found, expected, torch.float64)
     assert found[1].iterations.max() <= limit
@@ -335,7 +335,7 @@ def test_few_iterations_and_loose_tolerances(limit: int, rtol: float) -> None:
 
 def test_an_absolute_tolerance_of_the_adjoint() -> None:
     both = systems()
-    z, g = (torch.randn(both[0].lattice.total, 13, dtype=torch.float64) for _ in range(2))
+    z, g = (torch.randn(both[0].layout.total, 13, dtype=torch.float64) for _ in range(2))
     agree(*adjoint_by_both(both, z, g, GMRES(rtol=0.0, atol=1e-6), 1.0), torch.float64)
 
 
@@ -358,11 +358,11 @@ def test_a_singular_adjoint_is_not_called_solved(matrix: list[list[float]]) -> N
     weight = 2 * weight / torch.linalg.eigvals(weight).real.max()  # an eigenvalue of U/2 is 1, so I − Jᵀ has no inverse
     size = len(weight)
     switches, gates = torch.zeros(2, size, size).double(), torch.zeros(2 * size, size).double()
-    rule = CoupledGRU((-1, 1), switches, gates, weight)
-    lattice = Lattice(torch.tensor([2]), (-1, 1), torch.device("cpu"), False)
+    rule = ImplicitGRURule((-1, 1), switches, gates, weight)
+    layout = RedBlack(torch.tensor([2]), (-1, 1), torch.device("cpu"), False)
     u = torch.cat([torch.zeros(2, 2 * size), torch.full((2, 2 * size), 40.0), torch.zeros(2, size)], 1).double()
     zero = torch.zeros(1, size, dtype=torch.float64)
-    both = Coupled(rule, u, lattice, zero), FusedCoupled(rule, u, lattice, zero)
+    both = ImplicitSystem(rule, u, layout, zero), FusedImplicitSystem(rule, u, layout, zero)
     z, g = torch.zeros(2, size).double(), torch.randn(2, size).double()
     found, expected = adjoint_by_both(both, z, g, GMRES(max_iterations=20), 1e-6)
     assert found[1].converged.tolist() == expected[1].converged.tolist() == [False]
@@ -375,27 +375,27 @@ def test_a_singular_adjoint_is_not_called_solved(matrix: list[list[float]]) -> N
 @pytest.mark.parametrize("value", [torch.nan, torch.inf])
 def test_a_gradient_that_is_not_finite_is_flagged_and_stays_there(value: float) -> None:
     both = systems()
-    z, g = (torch.randn(both[0].lattice.total, 13, dtype=torch.float64) for _ in range(2))
+    z, g = (torch.randn(both[0].layout.total, 13, dtype=torch.float64) for _ in range(2))
     clean, _ = adjoint_by_both(both, z, g, GMRES(), 1e-9)
-    g[both[0].lattice.rows_of(1)[2]] = value
+    g[both[0].layout.rows_of(1)[2]] = value
     found, expected = adjoint_by_both(both, z, g, GMRES(), 1e-9)
     assert found[1].converged.tolist() == expected[1].converged.tolist() == [True, False, True, True, True, True]
     assert float(found[1].residual[1]) == float(expected[1].residual[1]) == torch.inf
-    others = both[0].lattice.owner != 1
+    others = both[0].layout.owner != 1
     assert torch.equal(found[0][others], clean[0][others])
 
 
 def test_nan_in_the_slope_is_flagged_and_stays_there() -> None:
     both = systems()
-    z, g = (torch.randn(both[0].lattice.total, 13, dtype=torch.float64) for _ in range(2))
+    z, g = (torch.randn(both[0].layout.total, 13, dtype=torch.float64) for _ in range(2))
     clean, _ = adjoint_by_both(both, z, g, GMRES(), 1e-9)
     with torch.no_grad():
-        both[0].u[both[0].lattice.rows_of(0)[4]] = torch.nan
+        both[0].u[both[0].layout.rows_of(0)[4]] = torch.nan
     found, expected = adjoint_by_both(both, z, g, GMRES(), 1e-9)
     assert found[1].converged.tolist() == expected[1].converged.tolist() == [False, True, True, True, True, True]
     assert found[1].iterations.tolist() == expected[1].iterations.tolist()
     assert torch.equal(found[0].isnan(), expected[0].isnan())
-    others = both[0].lattice.owner != 0
+    others = both[0].layout.owner != 0
     assert torch.equal(found[0][others], clean[0][others])
 
 
@@ -405,7 +405,7 @@ def test_nan_in_the_slope_is_flagged_and_stays_there() -> None:
 def test_a_kernel_serves_several_threads_at_once() -> None:
     """As in two backward passes of one graph: each call has a problem of its own."""
     _, fused = systems(32, [20] * 8)
-    points = [torch.randn(fused.lattice.total, 32, dtype=torch.float64) for _ in range(4)]
+    points = [torch.randn(fused.layout.total, 32, dtype=torch.float64) for _ in range(4)]
     with torch.no_grad():
         slopes = [fused.linearize(z)[1] for z in points]
         expected = [slope.adjoint(z, GMRES(), 1e-9)[0] for slope, z in zip(slopes, points, strict=True)]

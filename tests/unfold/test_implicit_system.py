@@ -1,4 +1,4 @@
-"""The coupled system: its solution position by position, its Jacobian and adjoint against dense matrices."""
+"""The implicit system: its solution position by position, its Jacobian and adjoint against dense matrices."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from autapse.forms.coupled import AnyRule
-from autapse.forms.coupled_gru import CoupledGRU
-from autapse.forms.coupled_lstm import CoupledLSTM
+from autapse.forms.implicit import AnyRule
+from autapse.forms.implicit_gru import ImplicitGRURule
+from autapse.forms.implicit_lstm import ImplicitLSTMRule
+from autapse.sequences.red_black import RedBlack
 from autapse.solve import (
     GMRES,
     Anderson,
@@ -25,8 +26,7 @@ from autapse.solve import (
     Tridiagonal,
     recommended,
 )
-from autapse.unfold.coupled import Coupled
-from autapse.unfold.lattice import Lattice
+from autapse.unfold.implicit_system import ImplicitSystem
 from tolerance import close
 
 LENGTHS = [7, 4, 1, 0]
@@ -34,42 +34,42 @@ H = 3
 
 
 def system(
-    kind: Any = CoupledGRU, stencil: tuple[int, ...] = (-1, 1), edges: bool = False, scale: float = 0.6
-) -> Coupled:
+    kind: Any = ImplicitGRURule, stencil: tuple[int, ...] = (-1, 1), edges: bool = False, scale: float = 0.6
+) -> ImplicitSystem:
     count, double = len(stencil), torch.float64
 
     def random(*shape: int) -> Tensor:
         return scale * torch.randn(*shape, dtype=double)
 
-    if kind is CoupledGRU:
-        rule: Any = CoupledGRU(stencil, random(count, H, H), random(2 * H, H), random(H, H))
+    if kind is ImplicitGRURule:
+        rule: Any = ImplicitGRURule(stencil, random(count, H, H), random(2 * H, H), random(H, H))
         width, size = (count + 3) * H, H
     else:
-        rule, width, size = CoupledLSTM(stencil, random(count, H, H), random(4 * H, H)), (count + 4) * H, 2 * H
-    lattice = Lattice(torch.tensor(LENGTHS), stencil, torch.device("cpu"), edges)
+        rule, width, size = ImplicitLSTMRule(stencil, random(count, H, H), random(4 * H, H)), (count + 4) * H, 2 * H
+    layout = RedBlack(torch.tensor(LENGTHS), stencil, torch.device("cpu"), edges)
     past = torch.randn(2 * len(LENGTHS), size, dtype=double) if edges else torch.zeros(1, size, dtype=double)
-    return Coupled(rule, torch.randn(lattice.total, width, dtype=double), lattice, past)
+    return ImplicitSystem(rule, torch.randn(layout.total, width, dtype=double), layout, past)
 
 
-def by_positions(coupled: Coupled, z: Tensor) -> Tensor:
+def by_positions(implicit: ImplicitSystem, z: Tensor) -> Tensor:
     """F(z) with one call of the rule for each position, neighbours looked up by hand."""
-    lattice, found = coupled.lattice, torch.empty_like(z)
+    layout, found = implicit.layout, torch.empty_like(z)
     for b, n in enumerate(LENGTHS):
-        rows = lattice.rows_of(b)
+        rows = layout.rows_of(b)
         for t in range(n):
             near = []
-            for offset in coupled.rule.offsets:
+            for offset in implicit.rule.offsets:
                 if 0 <= t + offset < n:
                     near.append(z[rows[t + offset]][None])
-                elif lattice.edges:
-                    near.append(coupled.edges[(b if t + offset < 0 else len(LENGTHS) + b)][None])
+                elif layout.edges:
+                    near.append(implicit.edges[(b if t + offset < 0 else len(LENGTHS) + b)][None])
                 else:
                     near.append(torch.zeros(1, z.shape[1], dtype=z.dtype))
-            found[rows[t]] = coupled.rule.evaluate(coupled.u[rows[t]][None], tuple(near))[0]
+            found[rows[t]] = implicit.rule.evaluate(implicit.u[rows[t]][None], tuple(near))[0]
     return found
 
 
-every_kind = pytest.mark.parametrize("kind", [CoupledGRU, CoupledLSTM], ids=lambda kind: kind.__name__)
+every_kind = pytest.mark.parametrize("kind", [ImplicitGRURule, ImplicitLSTMRule], ids=lambda kind: kind.__name__)
 every_stencil = pytest.mark.parametrize("stencil", [(-1, 1), (-2, -1, 1, 2), (-3, 1), (-1,), (-1, 2)], ids=str)
 
 
@@ -77,38 +77,38 @@ every_stencil = pytest.mark.parametrize("stencil", [(-1, 1), (-2, -1, 1, 2), (-3
 @every_stencil
 @pytest.mark.parametrize("edges", [False, True])
 def test_evaluation_position_by_position(kind: Any, stencil: tuple[int, ...], edges: bool) -> None:
-    coupled = system(kind, stencil, edges)
-    z = torch.randn_like(coupled.zero())
-    expected = by_positions(coupled, z)
-    close(coupled.evaluate(z), expected)
-    close(coupled.linearize(z)[0], expected)
-    for rows in coupled.positions():
-        close(coupled.evaluate_rows(z, rows), expected[rows])
-    if coupled.lattice.two_colours:
-        for rows in coupled.colours():
-            close(coupled.evaluate_rows(z, rows), expected[rows])
+    implicit = system(kind, stencil, edges)
+    z = torch.randn_like(implicit.zero())
+    expected = by_positions(implicit, z)
+    close(implicit.evaluate(z), expected)
+    close(implicit.linearize(z)[0], expected)
+    for rows in implicit.positions():
+        close(implicit.evaluate_rows(z, rows), expected[rows])
+    if implicit.layout.two_colours:
+        for rows in implicit.colours():
+            close(implicit.evaluate_rows(z, rows), expected[rows])
 
 
-def jacobian(coupled: Coupled, z: Tensor) -> Tensor:
-    found = torch.autograd.functional.jacobian(coupled.evaluate, z)
+def jacobian(implicit: ImplicitSystem, z: Tensor) -> Tensor:
+    found = torch.autograd.functional.jacobian(implicit.evaluate, z)
     return found.reshape(z.numel(), z.numel())
 
 
 @every_kind
 @every_stencil
 def test_products_are_those_of_the_dense_jacobian(kind: Any, stencil: tuple[int, ...]) -> None:
-    coupled = system(kind, stencil)
-    z, v = torch.randn_like(coupled.zero()), torch.randn_like(coupled.zero())
-    dense, (_, slope) = jacobian(coupled, z), coupled.linearize(z)
+    implicit = system(kind, stencil)
+    z, v = torch.randn_like(implicit.zero()), torch.randn_like(implicit.zero())
+    dense, (_, slope) = jacobian(implicit, z), implicit.linearize(z)
     close(slope.jvp(v).flatten(), dense @ v.flatten())
     close(slope.vjp(v).flatten(), dense.t() @ v.flatten())
 
 
 @every_kind
 def test_blocks_are_those_of_the_dense_jacobian(kind: Any) -> None:
-    coupled = system(kind)
-    z, b = torch.randn_like(coupled.zero()), torch.randn_like(coupled.zero())
-    dense, (_, slope) = jacobian(coupled, z), coupled.linearize(z)
+    implicit = system(kind)
+    z, b = torch.randn_like(implicit.zero()), torch.randn_like(implicit.zero())
+    dense, (_, slope) = jacobian(implicit, z), implicit.linearize(z)
     for transposed in (False, True):
         x, report = BlockTridiagonal(rtol=1e-8).solve(Resolvent(slope, transposed), b)
         matrix = torch.eye(z.numel(), dtype=torch.float64) - (dense.t() if transposed else dense)
@@ -117,18 +117,18 @@ def test_blocks_are_those_of_the_dense_jacobian(kind: Any) -> None:
 
 
 def test_a_wide_stencil_has_no_tridiagonal_blocks() -> None:
-    coupled = system(stencil=(-2, 1))
+    implicit = system(stencil=(-2, 1))
     with pytest.raises(NotImplementedError, match=r"\(-2, 1\).*GMRES"):
-        coupled.linearize(coupled.zero())[1].blocks()
+        implicit.linearize(implicit.zero())[1].blocks()
 
 
 @every_kind
 @every_stencil
 @pytest.mark.parametrize("solver", [GMRES(max_iterations=60), BiCGStab(max_iterations=200)], ids=["gmres", "bicgstab"])
 def test_adjoint_against_a_dense_solve(kind: Any, stencil: tuple[int, ...], solver: Any) -> None:
-    coupled = system(kind, stencil)
-    z, g = torch.randn_like(coupled.zero()), torch.randn_like(coupled.zero())
-    dense, (_, slope) = jacobian(coupled, z), coupled.linearize(z)
+    implicit = system(kind, stencil)
+    z, g = torch.randn_like(implicit.zero()), torch.randn_like(implicit.zero())
+    dense, (_, slope) = jacobian(implicit, z), implicit.linearize(z)
     v, report = slope.adjoint(g, solver, 1e-13)
     expected = torch.linalg.solve(torch.eye(z.numel(), dtype=torch.float64) - dense.t(), g.flatten())
     torch.testing.assert_close(v.flatten(), expected, rtol=1e-8, atol=1e-10)
@@ -153,44 +153,44 @@ SOLVERS: dict[str, Solver] = {
 @pytest.mark.parametrize("name", SOLVERS)
 def test_every_solver_finds_the_same_states(kind: Any, name: str) -> None:
     """The truth is Newton with dense matrices."""
-    coupled = system(kind, scale=0.4)
+    implicit = system(kind, scale=0.4)
     with torch.no_grad():
-        z = coupled.zero()
+        z = implicit.zero()
         for _ in range(30):
-            step = torch.eye(z.numel(), dtype=torch.float64) - jacobian(coupled, z)
-            z = z + torch.linalg.solve(step, (by_positions(coupled, z) - z).flatten()).view_as(z)
-        found, report = SOLVERS[name].solve(coupled, rtol=1e-11)
+            step = torch.eye(z.numel(), dtype=torch.float64) - jacobian(implicit, z)
+            z = z + torch.linalg.solve(step, (by_positions(implicit, z) - z).flatten()).view_as(z)
+        found, report = SOLVERS[name].solve(implicit, rtol=1e-11)
     assert report.all_converged, report
     torch.testing.assert_close(found, z, rtol=1e-7, atol=1e-8)
     assert float(report.residual.max()) <= 1e-11
 
 
 def test_wide_stencils_are_solved() -> None:
-    coupled = system(stencil=(-2, -1, 1, 2), edges=True)
+    implicit = system(stencil=(-2, -1, 1, 2), edges=True)
     with torch.no_grad():
-        z, report = recommended().solve(coupled, rtol=1e-11)
+        z, report = recommended().solve(implicit, rtol=1e-11)
         assert report.all_converged
-        torch.testing.assert_close(z, by_positions(coupled, z), rtol=1e-8, atol=1e-10)
+        torch.testing.assert_close(z, by_positions(implicit, z), rtol=1e-8, atol=1e-10)
 
 
 def test_the_quasi_newton_step_solves_a_system_without_products_at_once() -> None:
     """Without recurrent matrices the bands are the whole Jacobian of ĥ, which does not depend on the states."""
-    coupled = system()
-    for matrix in coupled.rule.operands:
+    implicit = system()
+    for matrix in implicit.rule.operands:
         matrix.zero_()
     with torch.no_grad():
-        _, report = Tridiagonal().solve(coupled, rtol=1e-12)
+        _, report = Tridiagonal().solve(implicit, rtol=1e-12)
     assert report.iterations.max() == 2  # one step, and the look that finds it done
 
 
 def test_the_guess_is_the_papers() -> None:
     """h = f(forward GRU before it, backward GRU after it), each GRU having its own last state for ĥ."""
-    coupled = system()
-    rule: Any = coupled.rule
+    implicit = system()
+    rule: Any = implicit.rule
     with torch.no_grad():
-        found = coupled.guess()
-        rows = coupled.lattice.rows_of(0)
-        u = coupled.u[rows]
+        found = implicit.guess()
+        rows = implicit.layout.rows_of(0)
+        u = implicit.u[rows]
 
         def gru(u: Tensor, h: Tensor) -> Tensor:
             z, r = torch.sigmoid(u[2 * H : 4 * H] + rule.gates @ h).split(H)
@@ -207,7 +207,7 @@ def test_the_guess_is_the_papers() -> None:
 
 
 def test_rules_without_couplings_refuse_to_relax() -> None:
-    lattice = Lattice(torch.tensor([3]), (-1, 1), torch.device("cpu"), False)
-    coupled = Coupled(AnyRule(lambda u, p, n: u, (-1, 1)), torch.ones(3, 2), lattice, torch.zeros(1, 2))
+    layout = RedBlack(torch.tensor([3]), (-1, 1), torch.device("cpu"), False)
+    implicit = ImplicitSystem(AnyRule(lambda u, p, n: u, (-1, 1)), torch.ones(3, 2), layout, torch.zeros(1, 2))
     with pytest.raises(NotImplementedError, match="Anderson"):
-        Tridiagonal().solve(coupled)
+        Tridiagonal().solve(implicit)

@@ -53,7 +53,7 @@ class Rule(ABC):
     def linearize(self, u: Tensor, neighbours: Neighbours) -> tuple[Tensor, Slope]:
         """`evaluate`, and the derivative there."""
 
-    def couple(self, u: Tensor, neighbours: Neighbours) -> tuple[Tensor, Neighbours]:
+    def evaluate_with_bands(self, u: Tensor, neighbours: Neighbours) -> tuple[Tensor, Neighbours]:
         """`evaluate`, and the bands there; for rules that have them."""
         raise NotImplementedError
 

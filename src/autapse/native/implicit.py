@@ -1,4 +1,4 @@
-"""The kernels of coupled networks as functions of tensors: the implicit GRU's rule, and tridiagonal systems.
+"""The kernels of implicit networks as functions of tensors: the implicit GRU's rule, and tridiagonal systems.
 
 They serve solvers, which work without autograd; shapes are those of src/abi.h. Every tensor is checked before a kernel
 runs; what a kernel writes to must be contiguous, at least each [M, H] part of it.
@@ -29,11 +29,11 @@ class Sequences(NamedTuple):
     own_edges: bool = False  # each sequence has its own states past its ends
     lower: int = 0  # which of the offsets is −1
 
-    def describe(self, rows: int) -> tuple[library.Lattice, Tensor]:
+    def describe(self, rows: int) -> tuple[library.RedBlackStruct, Tensor]:
         """The struct for tensors of so many rows, and the tensor that it points to."""
         check_shape("lengths", self.lengths.shape, (None,))
         (lengths,) = dense(("lengths",), (self.lengths,), torch.int64)
-        made = library.Lattice(count=len(lengths), rows=rows, lengths=lengths.data_ptr())
+        made = library.RedBlackStruct(count=len(lengths), rows=rows, lengths=lengths.data_ptr())
         made.lower, made.own_edges = self.lower != 0, self.own_edges
         return made, lengths
 
@@ -42,7 +42,7 @@ class Sequences(NamedTuple):
         checks.fail("lengths", rule, self.lengths.tolist(), kind=checks.ShapeError)
 
 
-class CoupledKernel:
+class ImplicitKernel:
     """The rule with its matrices packed, once for a solve and its adjoint."""
 
     def __init__(self, switches: Tensor, gates: Tensor, candidate: Tensor) -> None:  # [J, H, H], [2H, H], [H, H]
@@ -54,14 +54,14 @@ class CoupledKernel:
         self.offsets, self.hidden = J, H = switches.shape[0], switches.shape[1]
         given = {"switches": (switches, (J, H, H)), "gates": (gates, (2 * H, H)), "candidate": (candidate, (H, H))}
         matrices = self._checked({name: (matrix.detach(), shape) for name, (matrix, shape) in given.items()})
-        self.problem = library.Coupled(wide=self.dtype == torch.float64, hidden=H, offsets=J)
+        self.problem = library.ImplicitStruct(wide=self.dtype == torch.float64, hidden=H, offsets=J)
         self.problem.switches, self.problem.gates, self.problem.candidate = (m.data_ptr() for m in matrices)
         self.problem.threads = torch.get_num_threads()
         native = library.native()
-        size = native.autapse_coupled_bytes(ctypes.byref(self.problem))
+        size = native.autapse_implicit_bytes(ctypes.byref(self.problem))
         self._memory = torch.empty(size + 64, dtype=torch.uint8)
         place = (self._memory.data_ptr() + 63) // 64 * 64
-        native.autapse_coupled_pack(ctypes.byref(self.problem), place)
+        native.autapse_implicit_pack(ctypes.byref(self.problem), place)
         self.problem.packed = place
 
     def evaluate(
@@ -95,7 +95,7 @@ class CoupledKernel:
             problem.bands, problem.band_stride = bands.data_ptr(), bands.stride(0)
         if slope is not None:
             self._set_slope(problem, slope, M)
-        if not library.run("coupled_evaluate", problem):
+        if not library.run("implicit_evaluate", problem):
             rule = f"be rows of their tensors, of {len(u)} and of {len(table)} + {len(edges)} rows"
             checks.fail("drive_rows and index", rule, "some that are not", kind=checks.ShapeError)
 
@@ -104,7 +104,7 @@ class CoupledKernel:
         problem, v = self._pull(slope, v)
         near = torch.empty(self.offsets, *v.shape, dtype=self.dtype)
         problem.near = near.data_ptr()
-        library.run("coupled_pull", problem)
+        library.run("implicit_pull", problem)
         return near
 
     def pull_arguments(self, slope: Tensor, v: Tensor) -> Tensor:  # -> [M, (J + 3)·H]
@@ -112,10 +112,10 @@ class CoupledKernel:
         problem, v = self._pull(slope, v)
         arguments = torch.empty(len(v), (self.offsets + 3) * self.hidden, dtype=self.dtype)
         problem.arguments = arguments.data_ptr()
-        library.run("coupled_pull", problem)
+        library.run("implicit_pull", problem)
         return arguments
 
-    def _pull(self, slope: Tensor, v: Tensor) -> tuple[library.Coupled, Tensor]:
+    def _pull(self, slope: Tensor, v: Tensor) -> tuple[library.ImplicitStruct, Tensor]:
         """The problem without its result, and the v that it points to."""
         (v,) = self._checked({"v": (v, (None, self.hidden))})
         problem = self._for(len(v))
@@ -139,15 +139,15 @@ class CoupledKernel:
         if not 0 <= settings["window"] <= MOST_WINDOW:
             checks.fail("window", f"be from 0 to {MOST_WINDOW}", settings["window"])
         problem = self._for(N)
-        lattice, lengths = sequences.describe(N)
+        layout, lengths = sequences.describe(N)
         count = 2 * len(lengths) if sequences.own_edges else 1
         u, edges = self._checked({"u": (u, (None, 5 * H)), "edges": (edges, (count, H))})
         (drive_rows,) = _rows(("drive_rows",), (drive_rows,), N)
         problem.u, problem.edges, problem.drive_count = u.data_ptr(), edges.data_ptr(), len(u)
         problem.drive_rows = None if drive_rows is None else drive_rows.data_ptr()
         told = _Told(len(lengths))
-        relaxation = library.Relaxation(lattice=lattice, z=z.data_ptr(), **told.addresses, **settings)
-        if not library.run("coupled_relax", problem, relaxation):
+        relaxation = library.RelaxationStruct(layout=layout, z=z.data_ptr(), **told.addresses, **settings)
+        if not library.run("implicit_relax", problem, relaxation):
             sequences.fail(N, f", and drive_rows must be {N} of the {len(u)} rows of u")
         return told.result
 
@@ -166,16 +166,16 @@ class CoupledKernel:
         v = torch.empty_like(g)
         problem = self._for(len(g))
         self._set_slope(problem, slope, len(g))
-        lattice, lengths = sequences.describe(len(g))
+        layout, lengths = sequences.describe(len(g))
         told = _Told(len(lengths))
-        adjoint = library.Adjoint(lattice=lattice, g=g.data_ptr(), v=v.data_ptr(), **told.addresses, **settings)
-        if not library.run("coupled_adjoint", problem, adjoint):
+        adjoint = library.AdjointStruct(layout=layout, g=g.data_ptr(), v=v.data_ptr(), **told.addresses, **settings)
+        if not library.run("implicit_adjoint", problem, adjoint):
             sequences.fail(len(g))
         return v, told.result
 
-    def _for(self, rows: int) -> library.Coupled:
+    def _for(self, rows: int) -> library.ImplicitStruct:
         """A problem of this call's own: two threads may be in backward passes of one graph."""
-        problem = library.Coupled.from_buffer_copy(self.problem)
+        problem = library.ImplicitStruct.from_buffer_copy(self.problem)
         problem.rows, problem.threads = rows, torch.get_num_threads()
         return problem
 
@@ -189,7 +189,7 @@ class CoupledKernel:
             check_shape(name, tensor.shape, shape)
         return dense(tuple(given), [tensor for tensor, _ in given.values()], self.dtype)
 
-    def _set_slope(self, problem: library.Coupled, slope: Tensor, rows: int) -> None:
+    def _set_slope(self, problem: library.ImplicitStruct, slope: Tensor, rows: int) -> None:
         self._check_written("slope", slope, (2 * self.offsets + SLOPE_PARTS, rows, self.hidden))
         problem.slope, problem.slope_stride = slope.data_ptr(), slope.stride(0)
 
@@ -241,11 +241,11 @@ class TridiagonalKernel:
         check_shape("lower", lower.shape, (None, None))
         check_shape("upper", upper.shape, lower.shape)
         lower, upper = dense(("lower", "upper"), (lower, upper), lower.dtype)
-        lattice, lengths = sequences.describe(len(lower))
+        layout, lengths = sequences.describe(len(lower))
         self.kept = (lower, upper, torch.empty_like(lower), torch.empty_like(lower))
         self._lengths = lengths  # the problem points to it
-        self.problem = library.Tridiagonal(
-            wide=lower.dtype == torch.float64, transposed=transposed, lattice=lattice, channels=lower.shape[1]
+        self.problem = library.TridiagonalStruct(
+            wide=lower.dtype == torch.float64, transposed=transposed, layout=layout, channels=lower.shape[1]
         )
         for name, tensor in zip(("lower", "upper", "inverse", "ahead"), self.kept, strict=True):
             setattr(self.problem, name, tensor.data_ptr())

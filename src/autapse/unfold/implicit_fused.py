@@ -1,4 +1,4 @@
-"""The coupled system of an implicit GRU by the native kernels; equal to `Coupled` to rounding."""
+"""The system of an implicit GRU by the native kernels; equal to `ImplicitSystem` to rounding."""
 
 from __future__ import annotations
 
@@ -10,46 +10,46 @@ from typing import TypeGuard
 import torch
 from torch import Tensor
 
-from autapse.forms.coupled import Neighbours, Rule, Slope
-from autapse.forms.coupled_gru import CoupledGRU, GRUSlope
-from autapse.native.coupled import SLOPE_PARTS, CoupledKernel
+from autapse.forms.implicit import Neighbours, Rule, Slope
+from autapse.forms.implicit_gru import GRUSlope, ImplicitGRURule
+from autapse.native.implicit import SLOPE_PARTS, ImplicitKernel
 from autapse.native.library import MOST_OFFSETS, MOST_WINDOW
+from autapse.sequences.red_black import RedBlack
 from autapse.solve import GMRES, LinearReport, LinearSolver, Point, Relaxing, SolveReport
-from autapse.unfold.banded import eliminated
-from autapse.unfold.coupled import Coupled, CoupledSlope
+from autapse.unfold.banded import eliminated, native_sequences
 from autapse.unfold.fused import kernels_serve
-from autapse.unfold.lattice import Lattice
+from autapse.unfold.implicit_system import ImplicitSlope, ImplicitSystem
 
 
-def can_fuse_rule(rule: Rule, u: Tensor, edges: Tensor) -> TypeGuard[CoupledGRU]:
+def can_fuse_rule(rule: Rule, u: Tensor, edges: Tensor) -> TypeGuard[ImplicitGRURule]:
     """Whether the kernels can run a rule on this input; where they cannot, the reference can."""
-    if type(rule) is not CoupledGRU or len(rule.offsets) > MOST_OFFSETS or not kernels_serve(u):
+    if type(rule) is not ImplicitGRURule or len(rule.offsets) > MOST_OFFSETS or not kernels_serve(u):
         return False
     return all(t.dtype == u.dtype and t.device == u.device for t in (edges, *rule.operands))
 
 
-class FusedCoupled(Coupled):
-    """`Coupled` for a CoupledGRU: one call per colour evaluates products and gates, block by block."""
+class FusedImplicitSystem(ImplicitSystem):
+    """`ImplicitSystem` for a ImplicitGRURule: one call per colour evaluates products and gates, block by block."""
 
-    rule: CoupledGRU
+    rule: ImplicitGRURule
 
     def __init__(
         self,
-        rule: CoupledGRU,
+        rule: ImplicitGRURule,
         u: Tensor,
-        lattice: Lattice,
+        layout: RedBlack,
         edges: Tensor,
-        kernel: CoupledKernel | None = None,
-        rows: Tensor | None = None,  # [N], the rows of u that the lattice's are; None for the same
+        kernel: ImplicitKernel | None = None,
+        rows: Tensor | None = None,  # [N], the rows of u that the layout's are; None for the same
     ) -> None:
-        super().__init__(rule, u, lattice, edges)
-        self.kernel = kernel or CoupledKernel(*rule.operands)
+        super().__init__(rule, u, layout, edges)
+        self.kernel = kernel or ImplicitKernel(*rule.operands)
         self._drive, self._edges, self._rows = u.detach().contiguous(), edges.detach().contiguous(), rows
 
-    def _part(self, lattice: Lattice, rows: Tensor, edges: Tensor) -> FusedCoupled:
+    def _part(self, layout: RedBlack, rows: Tensor, edges: Tensor) -> FusedImplicitSystem:
         # The drive is large and stays where it is; rows of rows say where.
         own = rows if self._rows is None else self._rows.index_select(0, rows)
-        return FusedCoupled(self.rule, self._drive, lattice, edges, self.kernel, own)
+        return FusedImplicitSystem(self.rule, self._drive, layout, edges, self.kernel, own)
 
     def drive(self, rows: slice) -> Tensor:
         return super().drive(rows) if self._rows is None else self._drive.index_select(0, self._rows[rows])
@@ -57,8 +57,8 @@ class FusedCoupled(Coupled):
     def _fused(
         self, colour: int, other: Tensor, h: Tensor, bands: Tensor | None = None, slope: Tensor | None = None
     ) -> None:
-        rows = self.lattice.colours[colour]
-        index = self.lattice.neighbours[colour]
+        rows = self.layout.colours[colour]
+        index = self.layout.neighbours[colour]
         u = self._drive[rows] if self._rows is None else self._drive
         chosen = None if self._rows is None else self._rows[rows]
         near = [index[offset] for offset in self.rule.offsets]
@@ -67,24 +67,24 @@ class FusedCoupled(Coupled):
     def _evaluate(self, z: Tensor, colour: int) -> Tensor:
         if torch.is_grad_enabled():  # autograd follows the reference
             return super()._evaluate(z, colour)
-        rows = self.lattice.colours[colour]
+        rows = self.layout.colours[colour]
         h = z.new_empty(rows.stop - rows.start, z.shape[1])
-        self._fused(colour, z[self.lattice.other(colour)], h)
+        self._fused(colour, z[self.layout.other(colour)], h)
         return h
 
     def relax(self, free: Tensor) -> Point:
-        lattice, (offsets, size) = self.lattice, (self.rule.offsets, free.shape[1])
-        z, value = free.new_empty(lattice.total, size), torch.empty_like(free)
-        bands = free.new_empty(len(offsets), lattice.total, size)
-        z[: lattice.free] = free
-        other = z[: lattice.free]
-        if lattice.two_colours:
-            self._fused(1, other, z[lattice.free :], bands[:, lattice.free :])
-            other = z[lattice.free :]
-        self._fused(0, other, value, bands[:, : lattice.free])
+        layout, (offsets, size) = self.layout, (self.rule.offsets, free.shape[1])
+        z, value = free.new_empty(layout.total, size), torch.empty_like(free)
+        bands = free.new_empty(len(offsets), layout.total, size)
+        z[: layout.free] = free
+        other = z[: layout.free]
+        if layout.two_colours:
+            self._fused(1, other, z[layout.free :], bands[:, layout.free :])
+            other = z[layout.free :]
+        self._fused(0, other, value, bands[:, : layout.free])
 
         def correct(residual: Tensor) -> Tensor:
-            return eliminated(lattice, dict(zip(offsets, bands, strict=True)))(residual)[: lattice.free]
+            return eliminated(layout, dict(zip(offsets, bands, strict=True)))(residual)[: layout.free]
 
         return Point(z, value - free, correct)
 
@@ -93,9 +93,9 @@ class FusedCoupled(Coupled):
             return None
         z = start.to(self._drive, copy=True).contiguous()
         residual, iterations, converged = self.kernel.relax(
-            self._drive, self._rows, self._edges, self.lattice.native, z, **settings._asdict()
+            self._drive, self._rows, self._edges, native_sequences(self.layout), z, **settings._asdict()
         )
-        names = ("tridiagonal",) * self.lattice.count
+        names = ("tridiagonal",) * self.layout.count
         return z, SolveReport(converged, residual, iterations, iterations.double(), names)
 
     @property
@@ -103,22 +103,22 @@ class FusedCoupled(Coupled):
         """They are for the paper's stencil."""
         return set(self.rule.offsets) == {-1, 1} and len(self.rule.offsets) == 2
 
-    def linearize(self, z: Tensor) -> tuple[Tensor, CoupledSlope]:
+    def linearize(self, z: Tensor) -> tuple[Tensor, ImplicitSlope]:
         values, slopes = torch.empty_like(z), list[FusedSlope]()
         parts = z.new_empty(2 * len(self.rule.offsets) + SLOPE_PARTS, *z.shape)
-        for colour, rows in enumerate(self.lattice.colours):
-            other = z[self.lattice.other(colour)]
+        for colour, rows in enumerate(self.layout.colours):
+            other = z[self.layout.other(colour)]
             self._fused(colour, other, values[rows], slope=parts[:, rows])
             slopes.append(FusedSlope(self.rule, self.kernel, parts[:, rows], partial(self.near, other, colour)))
-        return values, FusedCoupledSlope(self, slopes, parts)
+        return values, FusedImplicitSlope(self, slopes, parts)
 
 
-class FusedCoupledSlope(CoupledSlope):
-    """`CoupledSlope` whose adjoint is solved in one call, where the solver is GMRES."""
+class FusedImplicitSlope(ImplicitSlope):
+    """`ImplicitSlope` whose adjoint is solved in one call, where the solver is GMRES."""
 
-    system: FusedCoupled
+    system: FusedImplicitSystem
 
-    def __init__(self, system: FusedCoupled, slopes: list[FusedSlope], parts: Tensor) -> None:
+    def __init__(self, system: FusedImplicitSystem, slopes: list[FusedSlope], parts: Tensor) -> None:
         super().__init__(system, slopes)
         self.fused, self.parts = slopes, parts  # [2J + 7, N, H]
 
@@ -127,7 +127,7 @@ class FusedCoupledSlope(CoupledSlope):
             return super().adjoint(gradient, solver, rtol)
         settings = {"rtol": rtol if solver.rtol is None else solver.rtol, "atol": solver.atol}
         v, (residual, iterations, converged) = self.system.kernel.adjoint(
-            self.parts, self.system.lattice.native, gradient, max_iterations=solver._limit(), **settings
+            self.parts, native_sequences(self.system.layout), gradient, max_iterations=solver._limit(), **settings
         )
         return v, LinearReport(converged, residual, iterations, iterations.double())
 
@@ -143,11 +143,11 @@ class FusedCoupledSlope(CoupledSlope):
         return arguments, self._edge_gradients(v), matrices, gates.t() @ mixed, new.t() @ reset
 
     def _edge_gradients(self, v: Tensor) -> Tensor | None:
-        lattice = self.system.lattice
-        if not lattice.edges:
+        layout = self.system.layout
+        if not layout.edges:
             return None
         edges, sent = torch.zeros_like(self.system.edges), self.system.kernel.pull(self.parts, v)
-        for colour, rows in enumerate(lattice.colours):
+        for colour, rows in enumerate(layout.colours):
             self._add_edges(edges, tuple(part[rows] for part in sent), colour)
         return edges
 
@@ -156,8 +156,8 @@ class FusedCoupledSlope(CoupledSlope):
 class FusedSlope(Slope):
     """`GRUSlope` with its transposed products by the native kernels."""
 
-    rule: CoupledGRU
-    kernel: CoupledKernel
+    rule: ImplicitGRURule
+    kernel: ImplicitKernel
     parts: Tensor  # [2J + 7, M, H]
     neighbours: Callable[[], Neighbours]
 

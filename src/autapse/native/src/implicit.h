@@ -16,7 +16,7 @@
 
 namespace {
 
-constexpr int64_t coupled_block = 48; // rows of a block: a multiple of every tile's height
+constexpr int64_t rule_block = 48; // rows of a block: a multiple of every tile's height
 constexpr int64_t most_offsets = 8;
 
 // What pull needs of each row; [part][M][H]. Those of the offsets come first: s_j, then dm/da_j.
@@ -28,29 +28,29 @@ template <class T> INLINE Vec<T> exp_of(Vec<T> x) {
     return scale * p + scale;
 }
 
-template <class T> class Coupled {
+template <class T> class ImplicitRule {
 public:
-    explicit Coupled(const autapse_coupled& problem) : p(problem), H(p.hidden), J(p.offsets), W(padded<T>(H)) {
+    explicit ImplicitRule(const autapse_implicit& problem) : p(problem), H(p.hidden), J(p.offsets), W(padded<T>(H)) {
         place(static_cast<T*>(const_cast<void*>(p.packed)));
     }
 
     int64_t packed_size() const { return size; }
-    int64_t evaluate_work() const { return coupled_block * W * (2 * J + 5); }
-    int64_t pull_work() const { return coupled_block * W * 6; }
+    int64_t evaluate_work() const { return rule_block * W * (2 * J + 5); }
+    int64_t pull_work() const { return rule_block * W * 6; }
 
     // The rule at rows `rows[0 .. count)`; state(j, row) is where the state of neighbour j lies. Writes h, bands, slope.
     template <class Rows, class State> void evaluate_rows(Rows rows, int64_t count, T* work, State&& state) const {
-        for (int64_t first = 0; first < count; first += coupled_block)
+        for (int64_t first = 0; first < count; first += rule_block)
             evaluate_block(
-                [&](int64_t i) { return rows(first + i); }, smaller(coupled_block, count - first), work, state);
+                [&](int64_t i) { return rows(first + i); }, smaller(rule_block, count - first), work, state);
     }
 
     // The transposed derivative at rows, v(row) given there; sent(j, row) is where the part of neighbour j goes, or null
     // where only the gradients of the arguments are wanted.
     template <class Rows, class From, class To>
     void pull_rows(Rows rows, int64_t count, T* work, From&& v, To&& sent) const {
-        for (int64_t first = 0; first < count; first += coupled_block)
-            pull_block([&](int64_t i) { return rows(first + i); }, smaller(coupled_block, count - first), work, v, sent);
+        for (int64_t first = 0; first < count; first += rule_block)
+            pull_block([&](int64_t i) { return rows(first + i); }, smaller(rule_block, count - first), work, v, sent);
     }
 
     void pack_matrices() {
@@ -141,7 +141,7 @@ private:
 
 
     template <class Rows, class State> void evaluate_block(Rows rows, int64_t count, T* work, State&& state) const {
-        const int64_t area = coupled_block * W, wide = padded<T>(2 * H);
+        const int64_t area = rule_block * W, wide = padded<T>(2 * H);
         T *near = work, *args = near + J * area, *mixed = args + J * area, *both = mixed + area, *reset = both + 2 * area;
         for (int64_t j = 0; j < J; j++) {
             // Side by side, as the product wants them.
@@ -223,7 +223,7 @@ private:
 
     template <class Rows, class From, class To>
     void pull_block(Rows rows, int64_t count, T* work, From&& from, To&& to) const {
-        const int64_t area = coupled_block * W, wide = padded<T>(2 * H);
+        const int64_t area = rule_block * W, wide = padded<T>(2 * H);
         T *first = work, *product = first + area, *both = product + area, *mixed = both + 2 * area, *sent = mixed + area;
         for (int64_t i = 0; i < count; i++) {
             const int64_t row = rows(i);
@@ -270,7 +270,7 @@ private:
             std::memcpy(out(p.arguments) + (row * (J + 3) + part) * H, from, columns * sizeof(T));
     }
 
-    const autapse_coupled& p;
+    const autapse_implicit& p;
     const int64_t H, J, W;
     Packed<T> forward[most_offsets], back[most_offsets], gates, back_gates, candidate, back_candidate;
     int64_t size = 0;

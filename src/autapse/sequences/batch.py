@@ -1,4 +1,4 @@
-"""Batch: one layout for padded, ragged, packed and unbatched input, and the way back."""
+"""SequenceBatch: one layout for padded, ragged, packed and unbatched input, and the way back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from autapse.native.ops import fresh
 
 
 @dataclass
-class Batch:
+class SequenceBatch:
     """The steps of all sequences as rows, in the order of a PackedSequence: longest sequence first, step by step.
 
     Only valid steps are here, so whatever is computed on the rows costs the valid steps only.
@@ -97,13 +97,13 @@ class Batch:
 
 def make_batch(
     x: Tensor | PackedSequence, lengths: Sequence[int] | Tensor | None, input_size: int, batch_first: bool
-) -> Batch:
+) -> SequenceBatch:
     """The batch of a layer's input, checked."""
     if isinstance(x, PackedSequence):
         if lengths is not None:
             checks.fail("lengths", "be left out with a PackedSequence, which has its own", _brief(lengths))
         sizes = _checked_packed(x, input_size)
-        return Batch(x.data, sizes, sizes[0], order=x.sorted_indices, batch_first=batch_first, packed=x)
+        return SequenceBatch(x.data, sizes, sizes[0], order=x.sorted_indices, batch_first=batch_first, packed=x)
     if not isinstance(x, Tensor):
         checks.fail("input", "be a tensor or a PackedSequence", type(x).__name__, kind=checks.KindError)
     if x.dim() == 2:
@@ -113,13 +113,13 @@ def make_batch(
             )
         check_features(x, 2, input_size)
         _check_steps(x, x.shape[0])
-        return Batch(x, [1] * x.shape[0], 1, unbatched=True)
+        return SequenceBatch(x, [1] * x.shape[0], 1, unbatched=True)
     check_features(x, 3, input_size)
     steps, count = (x.shape[1], x.shape[0]) if batch_first else (x.shape[0], x.shape[1])
     _check_steps(x, steps)
     if lengths is None:
         rows = (x.transpose(0, 1) if batch_first else x).reshape(steps * count, input_size)
-        return Batch(rows, [count] * steps, count, batch_first=batch_first)
+        return SequenceBatch(rows, [count] * steps, count, batch_first=batch_first)
     return _ragged(x, _checked_lengths(lengths, steps, count), batch_first)
 
 
@@ -154,14 +154,14 @@ def _check_order(name: str, order: Any, count: int, device: torch.device) -> Non
         checks.fail(f"{name} of the PackedSequence", rule, _brief(order), kind=checks.ShapeError)
 
 
-def _ragged(x: Tensor, lengths: Tensor, batch_first: bool) -> Batch:
+def _ragged(x: Tensor, lengths: Tensor, batch_first: bool) -> SequenceBatch:
     ordered, order = torch.sort(lengths, descending=True, stable=True)
     longest = int(ordered[0]) if len(ordered) else 0
     running = torch.arange(longest)[:, None] < ordered  # [longest, B], the steps that exist, in packed order
     step, sequence = running.nonzero(as_tuple=True)
     stride_step, stride_sequence = (1, x.shape[1]) if batch_first else (x.shape[1], 1)
     positions = (step * stride_step + order[sequence] * stride_sequence).to(x.device)
-    return Batch(
+    return SequenceBatch(
         rows=x.reshape(-1, x.shape[2]).index_select(0, positions),
         sizes=running.sum(1).tolist(),
         count=len(lengths),

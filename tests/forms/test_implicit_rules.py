@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from autapse.forms.coupled import AnyRule, Rule
-from autapse.forms.coupled_gru import CoupledGRU
-from autapse.forms.coupled_lstm import CoupledLSTM
+from autapse.forms.implicit import AnyRule, Rule
+from autapse.forms.implicit_gru import ImplicitGRURule
+from autapse.forms.implicit_lstm import ImplicitLSTMRule
 from tolerance import close
 
 STENCILS = [(-1, 1), (1, -1), (-2, -1, 1, 2), (-1,), (-3, 1)]
@@ -25,10 +25,10 @@ def make(kind: type[Rule], stencil: tuple[int, ...], scale: float = 1.0) -> tupl
     def leaf(*shape: int) -> Tensor:
         return (scale * torch.randn(*shape, dtype=torch.float64)).requires_grad_()
 
-    if kind is CoupledGRU:
-        rule: Any = CoupledGRU(stencil, leaf(count, H, H), leaf(2 * H, H), leaf(H, H))
+    if kind is ImplicitGRURule:
+        rule: Any = ImplicitGRURule(stencil, leaf(count, H, H), leaf(2 * H, H), leaf(H, H))
         return rule, leaf(M, (count + 3) * H), tuple(leaf(M, H) for _ in stencil)
-    rule = CoupledLSTM(stencil, leaf(count, H, H), leaf(4 * H, H))
+    rule = ImplicitLSTMRule(stencil, leaf(count, H, H), leaf(4 * H, H))
     return rule, leaf(M, (count + 4) * H), tuple(leaf(M, 2 * H) for _ in stencil)
 
 
@@ -49,7 +49,7 @@ def switched(rule: Any, u: Tensor, h: list[list[float]]) -> list[list[float]]:
     return [[w[c] / sum(other[c] for other in weights) for c in range(H)] for w in weights]
 
 
-def gru_by_hand(rule: CoupledGRU, u: Tensor, near: tuple[Tensor, ...]) -> list[float]:
+def gru_by_hand(rule: ImplicitGRURule, u: Tensor, near: tuple[Tensor, ...]) -> list[float]:
     h = [state.tolist() for state in near]
     s, rest = switched(rule, u, h), u[len(h) * H :].tolist()
     mixed = [sum(s[j][c] * h[j][c] for j in range(len(h))) for c in range(H)]
@@ -60,7 +60,7 @@ def gru_by_hand(rule: CoupledGRU, u: Tensor, near: tuple[Tensor, ...]) -> list[f
     return [(1 - z[c]) * mixed[c] + z[c] * math.tanh(rest[2 * H + c] + inner[c]) for c in range(H)]
 
 
-def lstm_by_hand(rule: CoupledLSTM, u: Tensor, near: tuple[Tensor, ...]) -> list[float]:
+def lstm_by_hand(rule: ImplicitLSTMRule, u: Tensor, near: tuple[Tensor, ...]) -> list[float]:
     h, c = ([state[part].tolist() for state in near] for part in (slice(0, H), slice(H, 2 * H)))
     s, rest = switched(rule, u, h), u[len(h) * H :].tolist()
     mixed = [[sum(s[j][n] * part[j][n] for j in range(len(h))) for n in range(H)] for part in (h, c)]
@@ -69,7 +69,7 @@ def lstm_by_hand(rule: CoupledLSTM, u: Tensor, near: tuple[Tensor, ...]) -> list
     return [*(sigmoid(a[3 * H + n]) * math.tanh(cells[n]) for n in range(H)), *cells]
 
 
-BY_HAND: dict[type[Rule], Any] = {CoupledGRU: gru_by_hand, CoupledLSTM: lstm_by_hand}
+BY_HAND: dict[type[Rule], Any] = {ImplicitGRURule: gru_by_hand, ImplicitLSTMRule: lstm_by_hand}
 every_rule = pytest.mark.parametrize("kind", BY_HAND, ids=lambda kind: kind.__name__)
 every_stencil = pytest.mark.parametrize("stencil", STENCILS, ids=str)
 
@@ -81,7 +81,7 @@ def test_value_is_the_equation(kind: type[Rule], stencil: tuple[int, ...]) -> No
     expected = [BY_HAND[kind](rule, u[m].detach(), tuple(h[m].detach() for h in near)) for m in range(M)]
     close(rule.evaluate(u, near).detach(), torch.tensor(expected, dtype=torch.float64))
     close(rule.linearize(u, near)[0].detach(), torch.tensor(expected, dtype=torch.float64))
-    close(rule.couple(u, near)[0].detach(), torch.tensor(expected, dtype=torch.float64))
+    close(rule.evaluate_with_bands(u, near)[0].detach(), torch.tensor(expected, dtype=torch.float64))
 
 
 @every_rule
@@ -126,11 +126,11 @@ def test_bands_are_what_is_left_of_the_jacobian_without_products(kind: type[Rule
         for matrix in rule.operands:
             matrix.zero_()
     slope = rule.linearize(u, near)[1]
-    part = slice(0, H) if kind is CoupledGRU else slice(H, 2 * H)
-    for band, coupled, block in zip(slope.bands(), rule.couple(u, near)[1], slope.blocks(), strict=True):
+    part = slice(0, H) if kind is ImplicitGRURule else slice(H, 2 * H)
+    for band, given, block in zip(slope.bands(), rule.evaluate_with_bands(u, near)[1], slope.blocks(), strict=True):
         diagonal = block.diagonal(dim1=1, dim2=2)
         close(band[:, part].detach(), diagonal[:, part].detach())
-        close(coupled.detach(), band.detach())
+        close(given.detach(), band.detach())
         assert float((block - torch.diag_embed(diagonal))[:, part, part].detach().abs().max()) == 0
 
 
@@ -138,14 +138,14 @@ def test_bands_are_what_is_left_of_the_jacobian_without_products(kind: type[Rule
 def test_bands_add_up_to_one_at_most(kind: type[Rule]) -> None:
     """So that elimination without pivots is stable, whatever the weights: past the ends there is no coupling."""
     rule, u, near = make(kind, (-1, 1), scale=5.0)
-    total = sum(rule.couple(u, near)[1])
+    total = sum(rule.evaluate_with_bands(u, near)[1])
     assert float(total.detach().max()) <= 1
     assert float(total.detach().min()) >= 0
 
 
 def test_switches_survive_underflow() -> None:
     """Both sigmoids are below the least double; their quotient is that of exp(a)."""
-    rule, _, near = make(CoupledGRU, (-1, 1))
+    rule, _, near = make(ImplicitGRURule, (-1, 1))
     with torch.no_grad():
         rule.switches.zero_()
     u = torch.zeros(M, 5 * H, dtype=torch.float64)

@@ -9,7 +9,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from autapse.forms.coupled import Neighbours, Rule, Slope
+from autapse.forms.implicit import Neighbours, Rule, Slope
+from autapse.sequences.red_black import RedBlack
 from autapse.solve import (
     Blocks,
     Groups,
@@ -22,20 +23,19 @@ from autapse.solve import (
     System,
 )
 from autapse.unfold.banded import eliminated
-from autapse.unfold.lattice import Lattice
 
 
-class Coupled(System):
+class ImplicitSystem(System):
     """h_t = rule(u_t, h_{t+j} for j on the stencil), for every position of ragged sequences."""
 
-    def __init__(self, rule: Rule, u: Tensor, lattice: Lattice, edges: Tensor) -> None:
-        """`u` [N, G] in the lattice's order; `edges` [1, S] or [2B, S], the states before and after each sequence."""
-        self.rule, self.u, self.lattice, self.edges = rule, u, lattice, edges
-        self.groups = Groups(lattice.count, lattice.owner)
+    def __init__(self, rule: Rule, u: Tensor, layout: RedBlack, edges: Tensor) -> None:
+        """`u` [N, G] in the layout's order; `edges` [1, S] or [2B, S], the states before and after each sequence."""
+        self.rule, self.u, self.layout, self.edges = rule, u, layout, edges
+        self.groups = Groups(layout.count, layout.owner)
 
     @cached_property
     def free_groups(self) -> Groups:
-        return Groups(self.lattice.count, self.lattice.owner[: self.lattice.free])
+        return Groups(self.layout.count, self.layout.owner[: self.layout.free])
 
     @property
     def operands(self) -> tuple[Tensor, ...]:
@@ -44,20 +44,20 @@ class Coupled(System):
 
     @property
     def extent(self) -> int:
-        return self.lattice.extent
+        return self.layout.extent
 
     def zero(self) -> Tensor:
-        return self.edges.new_zeros(self.lattice.total, self.edges.shape[1])
+        return self.edges.new_zeros(self.layout.total, self.edges.shape[1])
 
-    def select(self, problems: Tensor) -> tuple[Coupled, Tensor]:
-        lattice, rows = self.lattice.select(problems)
+    def select(self, problems: Tensor) -> tuple[ImplicitSystem, Tensor]:
+        layout, rows = self.layout.select(problems)
         edges = self.edges
-        if lattice.edges:
-            edges = edges.index_select(0, torch.cat([problems, problems + self.lattice.count]))
-        return self._part(lattice, rows, edges), rows
+        if layout.edges:
+            edges = edges.index_select(0, torch.cat([problems, problems + self.layout.count]))
+        return self._part(layout, rows, edges), rows
 
-    def _part(self, lattice: Lattice, rows: Tensor, edges: Tensor) -> Coupled:
-        return Coupled(self.rule, self.u.index_select(0, rows), lattice, edges)
+    def _part(self, layout: RedBlack, rows: Tensor, edges: Tensor) -> ImplicitSystem:
+        return ImplicitSystem(self.rule, self.u.index_select(0, rows), layout, edges)
 
     def drive(self, rows: slice) -> Tensor:
         return self.u[rows]
@@ -67,94 +67,96 @@ class Coupled(System):
     def near(self, other: Tensor, colour: int, edges: Tensor | None = None) -> Neighbours:
         """The neighbours of the rows of a colour, `other` being the rows that these are among."""
         table = torch.cat([other, self.edges if edges is None else edges])
-        index = self.lattice.neighbours[colour]
+        index = self.layout.neighbours[colour]
         return tuple(table.index_select(0, index[offset]) for offset in self.rule.offsets)
 
     def evaluate(self, z: Tensor) -> Tensor:
-        return torch.cat([self._evaluate(z, colour) for colour in range(len(self.lattice.colours))])
+        return torch.cat([self._evaluate(z, colour) for colour in range(len(self.layout.colours))])
 
     def _evaluate(self, z: Tensor, colour: int) -> Tensor:
         return self.rule.evaluate(
-            self.drive(self.lattice.colours[colour]), self.near(z[self.lattice.other(colour)], colour)
+            self.drive(self.layout.colours[colour]), self.near(z[self.layout.other(colour)], colour)
         )
 
     def free(self, z: Tensor) -> Tensor:
-        return z[: self.lattice.free]
+        return z[: self.layout.free]
 
     def select_free(self, rows: Tensor) -> Tensor:
-        return rows[rows < self.lattice.free]
+        return rows[rows < self.layout.free]
 
     def relax(self, free: Tensor) -> Point:
         if not self.rule.has_bands:
             return super().relax(free)
-        lattice, rest, couplings = self.lattice, [], []
-        if lattice.two_colours:
-            odd, bands = self.rule.couple(self.drive(lattice.colours[1]), self.near(free, 1))
+        layout, rest, couplings = self.layout, [], []
+        if layout.two_colours:
+            odd, bands = self.rule.evaluate_with_bands(self.drive(layout.colours[1]), self.near(free, 1))
             rest, couplings = [odd], [bands]
-        value, bands = self.rule.couple(self.drive(lattice.colours[0]), self.near(rest[0] if rest else free, 0))
+        value, bands = self.rule.evaluate_with_bands(
+            self.drive(layout.colours[0]), self.near(rest[0] if rest else free, 0)
+        )
         couplings.insert(0, bands)
 
         def correct(residual: Tensor) -> Tensor:
-            return self.eliminate(couplings)(residual)[: lattice.free]
+            return self.eliminate(couplings)(residual)[: layout.free]
 
         return Point(torch.cat([free, *rest]), value - free, correct)
 
     def eliminate(self, couplings: Sequence[Neighbours], transposed: bool = False) -> Callable[[Tensor], Tensor]:
         """The inverse of I − bands, the bands of each colour given; rows that its argument lacks are zero."""
         bands = {offset: torch.cat(parts) for offset, *parts in zip(self.rule.offsets, *couplings, strict=True)}
-        return eliminated(self.lattice, bands, transposed)
+        return eliminated(self.layout, bands, transposed)
 
     # Sweeps and guesses -----------------------------------------------------------------------------------------
 
     def positions(self) -> Sequence[slice]:
-        return self.lattice.positions
+        return self.layout.positions
 
     def colours(self) -> Sequence[slice]:
-        return self.lattice.colours if self.lattice.two_colours else super().colours()
+        return self.layout.colours if self.layout.two_colours else super().colours()
 
     def evaluate_rows(self, z: Tensor, rows: slice) -> Tensor:
-        if rows in self.lattice.colours:
-            return self._evaluate(z, self.lattice.colours.index(rows))
-        colour = int(rows.start >= self.lattice.free)
-        begin = self.lattice.colours[colour].start
-        other = z[self.lattice.other(colour)]
+        if rows in self.layout.colours:
+            return self._evaluate(z, self.layout.colours.index(rows))
+        colour = int(rows.start >= self.layout.free)
+        begin = self.layout.colours[colour].start
+        other = z[self.layout.other(colour)]
         table = torch.cat([other, self.edges])
-        index = self.lattice.neighbours[colour]
+        index = self.layout.neighbours[colour]
         part = slice(rows.start - begin, rows.stop - begin)
         near = tuple(table.index_select(0, index[offset][part]) for offset in self.rule.offsets)
         return self.rule.evaluate(self.drive(rows), near)
 
     def guess(self) -> Tensor:
         """The paper's one-step start: an explicit pass each way, then the rule on the states of both."""
-        lattice, passes = self.lattice, []
-        for steps in (range(lattice.extent), range(lattice.extent - 1, -1, -1)):
-            z, last = self.zero(), self.edges.new_zeros(lattice.count, self.edges.shape[1])
+        layout, passes = self.layout, []
+        for steps in (range(layout.extent), range(layout.extent - 1, -1, -1)):
+            z, last = self.zero(), self.edges.new_zeros(layout.count, self.edges.shape[1])
             for t in steps:
-                here = lattice.positions[t]
-                found = self.rule.guess(self.drive(here), last[: lattice.sizes[t]])
+                here = layout.positions[t]
+                found = self.rule.guess(self.drive(here), last[: layout.sizes[t]])
                 if found is None:
                     return self.zero()
                 z[here] = found
-                last = torch.cat([found, last[lattice.sizes[t] :]])
+                last = torch.cat([found, last[layout.sizes[t] :]])
             passes.append(z)
         tables = [self.near_all(z) for z in passes]
         near = [
             tuple(tables[offset > 0][c][n] for n, offset in enumerate(self.rule.offsets))
-            for c in range(len(lattice.colours))
+            for c in range(len(layout.colours))
         ]
-        return torch.cat([self.rule.evaluate(self.drive(rows), near[c]) for c, rows in enumerate(lattice.colours)])
+        return torch.cat([self.rule.evaluate(self.drive(rows), near[c]) for c, rows in enumerate(layout.colours)])
 
     def near_all(self, z: Tensor) -> list[Neighbours]:
-        return [self.near(z[self.lattice.other(colour)], colour) for colour in range(len(self.lattice.colours))]
+        return [self.near(z[self.layout.other(colour)], colour) for colour in range(len(self.layout.colours))]
 
     # Derivatives ------------------------------------------------------------------------------------------------
 
-    def linearize(self, z: Tensor) -> tuple[Tensor, CoupledSlope]:
+    def linearize(self, z: Tensor) -> tuple[Tensor, ImplicitSlope]:
         pairs = [
             self.rule.linearize(self.drive(rows), near)
-            for rows, near in zip(self.lattice.colours, self.near_all(z), strict=True)
+            for rows, near in zip(self.layout.colours, self.near_all(z), strict=True)
         ]
-        return torch.cat([value for value, _ in pairs]), CoupledSlope(self, [slope for _, slope in pairs])
+        return torch.cat([value for value, _ in pairs]), ImplicitSlope(self, [slope for _, slope in pairs])
 
     def adjoint(self) -> None:
         return None
@@ -168,24 +170,24 @@ class Coupled(System):
         return slope.gradients(v), report
 
 
-class CoupledSlope(Linear):
-    """The derivative of a coupled system, one slope per colour."""
+class ImplicitSlope(Linear):
+    """The derivative of an implicit system, one slope per colour."""
 
-    def __init__(self, system: Coupled, slopes: Sequence[Slope]) -> None:
+    def __init__(self, system: ImplicitSystem, slopes: Sequence[Slope]) -> None:
         self.system, self.slopes, self.groups = system, list(slopes), system.groups
         self.zeros = torch.zeros_like(system.edges)
 
     def jvp(self, v: Tensor) -> Tensor:
-        lattice = self.system.lattice
+        layout = self.system.layout
         parts = [
-            slope.jvp(self.system.near(v[lattice.other(colour)], colour, self.zeros))
+            slope.jvp(self.system.near(v[layout.other(colour)], colour, self.zeros))
             for colour, slope in enumerate(self.slopes)
         ]
         return torch.cat(parts)
 
     def vjp(self, v: Tensor) -> Tensor:
-        lattice = self.system.lattice
-        parts = [self.pulled(v[rows], colour) for colour, rows in enumerate(lattice.colours)]
+        layout = self.system.layout
+        parts = [self.pulled(v[rows], colour) for colour, rows in enumerate(layout.colours)]
         return torch.cat(parts[::-1])
 
     def pulled(self, v: Tensor, colour: int) -> Tensor:
@@ -194,8 +196,8 @@ class CoupledSlope(Linear):
 
     def _gather(self, sent: Neighbours, colour: int) -> Tensor:
         """What comes from t at offset j is what arrives at t + j from offset −j."""
-        lattice = self.system.lattice
-        back = lattice.neighbours[1 - colour if lattice.two_colours else colour]
+        layout = self.system.layout
+        back = layout.neighbours[1 - colour if layout.two_colours else colour]
         total: Tensor | None = None
         for offset, part in zip(self.system.rule.offsets, sent, strict=True):
             arrived = torch.cat([part, self.zeros]).index_select(0, back[-offset])
@@ -210,7 +212,7 @@ class CoupledSlope(Linear):
         return self.system.eliminate([band for band in bands if band is not None], transposed)
 
     def blocks(self) -> Blocks:
-        lattice, offsets = self.system.lattice, self.system.rule.offsets
+        layout, offsets = self.system.layout, self.system.rule.offsets
         if not set(offsets) <= {-1, 1}:
             raise NotImplementedError(
                 f"Blocks on the stencil {offsets} are not tridiagonal: use GMRES() or BiCGStab()."
@@ -218,40 +220,40 @@ class CoupledSlope(Linear):
         found = {}
         for n, offset in enumerate(offsets):
             rows = torch.cat([slope.blocks()[n] for slope in self.slopes])
-            found[offset] = rows * lattice.inside[offset][:, :, None]
+            found[offset] = rows * layout.inside[offset][:, :, None]
         zeros = torch.zeros_like(next(iter(found.values())))
-        return Blocks(found.get(-1, zeros), found.get(1, zeros), lattice.first, lattice.sizes)
+        return Blocks(found.get(-1, zeros), found.get(1, zeros), layout.first, layout.sizes)
 
     # The adjoint ------------------------------------------------------------------------------------------------
 
     def adjoint(self, gradient: Tensor, solver: LinearSolver, rtol: float) -> tuple[Tensor, LinearReport]:
         """The v of v = g + Jᵀ·v. With two colours on the first alone: one elimination halves the unknowns."""
-        lattice = self.system.lattice
-        if not lattice.two_colours or not solver.iterative:
+        layout = self.system.layout
+        if not layout.two_colours or not solver.iterative:
             return solver.solve(Resolvent(self, transposed=True), gradient, rtol)
-        even, odd = gradient[: lattice.free], gradient[lattice.free :]
+        even, odd = gradient[: layout.free], gradient[layout.free :]
         v, report = solver.solve(_HalfAdjoint(self), even + self.pulled(odd, 1), rtol)
         return torch.cat([v, odd + self.pulled(v, 0)]), report
 
     def gradients(self, v: Tensor) -> tuple[Tensor | None, ...]:
         """Of u, of the edges, and of the rule's operands."""
-        lattice = self.system.lattice
+        layout = self.system.layout
         drives, edges, weights = [], torch.zeros_like(self.system.edges), []
-        for colour, (slope, rows) in enumerate(zip(self.slopes, lattice.colours, strict=True)):
+        for colour, (slope, rows) in enumerate(zip(self.slopes, layout.colours, strict=True)):
             drive, near, found = slope.gradients(v[rows])
             drives.append(drive)
             weights.append(found)
-            if lattice.edges:
+            if layout.edges:
                 self._add_edges(edges, near, colour)
         totals = (_total(parts) for parts in zip(*weights, strict=True))
-        return torch.cat(drives), edges if lattice.edges else None, *totals
+        return torch.cat(drives), edges if layout.edges else None, *totals
 
     def _add_edges(self, edges: Tensor, near: Neighbours, colour: int) -> None:
-        lattice = self.system.lattice
-        other = lattice.other(colour)
+        layout = self.system.layout
+        other = layout.other(colour)
         size = other.stop - other.start
         for offset, part in zip(self.system.rule.offsets, near, strict=True):
-            index = lattice.neighbours[colour][offset]
+            index = layout.neighbours[colour][offset]
             outside = (index >= size).nonzero()[:, 0]
             edges.index_add_(0, index[outside] - size, part[outside])
 
@@ -264,14 +266,14 @@ def _total(parts: Sequence[Tensor | None]) -> Tensor | None:
 class _HalfAdjoint(Operator):
     """(I − Jᵀ) with the second colour eliminated: v ↦ v − J_eo-then-oe of v, on the first colour."""
 
-    def __init__(self, slope: CoupledSlope) -> None:
+    def __init__(self, slope: ImplicitSlope) -> None:
         self.slope, self.groups = slope, slope.system.free_groups
 
     def mv(self, v: Tensor) -> Tensor:
         return v - self.slope.pulled(self.slope.pulled(v, 0), 1)
 
     def precondition(self) -> Callable[[Tensor], Tensor] | None:
-        whole, lattice = self.slope.precondition(transposed=True), self.slope.system.lattice
+        whole, layout = self.slope.precondition(transposed=True), self.slope.system.layout
         if whole is None:
             return None
-        return lambda v: whole(v)[: lattice.free]
+        return lambda v: whole(v)[: layout.free]

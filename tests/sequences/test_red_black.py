@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autapse.unfold.lattice import Lattice
+from autapse.sequences.red_black import RedBlack
 
 CPU = torch.device("cpu")
 stencils = st.sets(st.integers(-3, 3).filter(bool), min_size=1, max_size=4).map(lambda s: tuple(sorted(s)))
@@ -24,18 +24,18 @@ def places(lengths: list[int], two_colours: bool) -> list[tuple[int, int]]:
 @settings(max_examples=60)
 @given(many_lengths, stencils, st.booleans())
 def test_rows_and_neighbours(lengths: list[int], stencil: tuple[int, ...], edges: bool) -> None:
-    lattice = Lattice(torch.tensor(lengths, dtype=torch.long), stencil, CPU, edges)
-    assert lattice.two_colours == all(offset % 2 for offset in stencil)
-    rows = places(lengths, lattice.two_colours)
+    layout = RedBlack(torch.tensor(lengths, dtype=torch.long), stencil, CPU, edges)
+    assert layout.two_colours == all(offset % 2 for offset in stencil)
+    rows = places(lengths, layout.two_colours)
     where = {place: n for n, place in enumerate(rows)}
-    assert lattice.total == len(rows)
-    assert lattice.owner.tolist() == [b for _, b in rows]
+    assert layout.total == len(rows)
+    assert layout.owner.tolist() == [b for _, b in rows]
     packed = sorted(rows)
-    assert lattice.packed.tolist() == [packed.index(place) for place in rows]
-    for colour, part in enumerate(lattice.colours):
-        other = lattice.other(colour)
+    assert layout.packed.tolist() == [packed.index(place) for place in rows]
+    for colour, part in enumerate(layout.colours):
+        other = layout.other(colour)
         size = other.stop - other.start
-        for offset, index in lattice.neighbours[colour].items():
+        for offset, index in layout.neighbours[colour].items():
             for (t, b), found in zip(rows[part], index.tolist(), strict=True):
                 near = where.get((t + offset, b))
                 if near is not None:
@@ -45,26 +45,26 @@ def test_rows_and_neighbours(lengths: list[int], stencil: tuple[int, ...], edges
                 else:
                     assert found == size
     for offset in stencil:
-        assert lattice.inside[offset][:, 0].tolist() == [(t + offset, b) in where for t, b in rows]
+        assert layout.inside[offset][:, 0].tolist() == [(t + offset, b) in where for t, b in rows]
     for b, n in enumerate(lengths):
-        assert lattice.rows_of(b).tolist() == [where[t, b] for t in range(n)]
-        assert lattice.ends[b] == (where[n - 1, b] if n else 0)
+        assert layout.rows_of(b).tolist() == [where[t, b] for t in range(n)]
+        assert layout.ends[b] == (where[n - 1, b] if n else 0)
 
 
 @settings(max_examples=40)
 @given(many_lengths, stencils, st.data())
 def test_select(lengths: list[int], stencil: tuple[int, ...], data: st.DataObject) -> None:
-    lattice = Lattice(torch.tensor(lengths, dtype=torch.long), stencil, CPU, False)
+    layout = RedBlack(torch.tensor(lengths, dtype=torch.long), stencil, CPU, False)
     chosen = data.draw(st.lists(st.sampled_from(range(len(lengths))), max_size=6).map(sorted)) if lengths else []
-    part, rows = lattice.select(torch.tensor(chosen, dtype=torch.long))
+    part, rows = layout.select(torch.tensor(chosen, dtype=torch.long))
     assert part.lengths.tolist() == [lengths[b] for b in chosen]
-    here = places(lengths, lattice.two_colours)
-    there = places([lengths[b] for b in chosen], lattice.two_colours)
+    here = places(lengths, layout.two_colours)
+    there = places([lengths[b] for b in chosen], layout.two_colours)
     assert [here[n] for n in rows.tolist()] == [(t, chosen[b]) for t, b in there]
 
 
 @pytest.mark.parametrize("stencil", [(-1, 1), (-3, -1, 1), (-1, 2), (-2, 2)])
 def test_rows_of_one_colour_are_independent_where_there_are_two(stencil: tuple[int, ...]) -> None:
-    lattice = Lattice(torch.tensor([6, 3]), stencil, CPU, False)
-    assert len(lattice.colours) == (2 if lattice.two_colours else 1)
-    assert lattice.free == (5 if lattice.two_colours else 9)
+    layout = RedBlack(torch.tensor([6, 3]), stencil, CPU, False)
+    assert len(layout.colours) == (2 if layout.two_colours else 1)
+    assert layout.free == (5 if layout.two_colours else 9)

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from autapse.forms.coupled import Neighbours, Rule, Slope
+from autapse.forms.implicit import Neighbours, Rule, Slope
 
 
 @dataclass(frozen=True, eq=False)
-class CoupledGRU(Rule):
+class ImplicitGRURule(Rule):
     """h = (1−z)∘ĥ + z∘h̃, ĥ = Σ_j s_j∘h_{t+j}, with
 
     s_j = σ_j / Σ_i σ_i, σ_j = sigmoid(u_j + U_j·h_{t+j}),
@@ -35,7 +35,7 @@ class CoupledGRU(Rule):
     def evaluate(self, u: Tensor, neighbours: Neighbours) -> Tensor:
         return self._parts(u, neighbours)[0]
 
-    def couple(self, u: Tensor, neighbours: Neighbours) -> tuple[Tensor, Neighbours]:
+    def evaluate_with_bands(self, u: Tensor, neighbours: Neighbours) -> tuple[Tensor, Neighbours]:
         h, _, s, _, z, _, _, _ = self._parts(u, neighbours)
         return h, tuple((1 - z) * part for part in s)
 
@@ -80,9 +80,9 @@ class CoupledGRU(Rule):
 
 @dataclass(frozen=True, eq=False)
 class GRUSlope(Slope):
-    """The derivative of a CoupledGRU in closed form: a product with it costs what an evaluation does."""
+    """The derivative of a ImplicitGRURule in closed form: a product with it costs what an evaluation does."""
 
-    rule: CoupledGRU
+    rule: ImplicitGRURule
     neighbours: Neighbours
     s: Neighbours
     competition: Neighbours  # dĥ / da_j
