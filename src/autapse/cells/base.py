@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from autapse import checks
 from autapse.forms import Form, State
+from autapse.forms.implicit import Rule
 from autapse.solve import SolveReport
 
 
@@ -109,6 +110,10 @@ class Cell(nn.Module):
     def fused(self, weights: Any) -> Form | None:
         """The form whose step is this cell's, given what `prepare` made: a kernel can then replace `step`. Or None."""
         return None
+
+    def rule(self, weights: Any) -> Rule:
+        """For a cell that looks ahead: h_t as a function of the drive and of the states on the stencil."""
+        raise NotImplementedError(f"{type(self).__name__} looks ahead, and must define rule(weights).")
 
     def reset_parameters(self) -> None:
         """Draw the initial parameters again: uniform in ±1/√hidden_size unless a cell says otherwise."""

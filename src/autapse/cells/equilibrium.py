@@ -22,7 +22,7 @@ from autapse.gradient.step import DifferentiableStep
 from autapse.solve import Solver, SolveReport
 from autapse.solve.condition import loses_half
 from autapse.solve.direct import Direct
-from autapse.solve.report import merge, warn_once
+from autapse.solve.report import merge, warn_unsolved
 from autapse.solve.step_system import StepSystem
 
 RTOL = {torch.float32: 1e-6, torch.float64: 1e-12}  # a few roundings: Newton doubles the digits at each iteration
@@ -148,7 +148,7 @@ class EquilibriumRule(InnerSteps, Cell):
             (previous,) = state
             return (self.take_steps(lambda h: self.phi(h, previous, u, weights), previous, t),)
         state, report = self.solved_step(u, state, weights)
-        self.warn_if_unsolved(report, "step")
+        warn_unsolved(self, type(self).__name__, report, "steps", "Their states are kept as they are.")
         return state
 
     def reported_step(
@@ -217,17 +217,6 @@ class EquilibriumRule(InnerSteps, Cell):
     def tolerance(self, like: Tensor) -> float:
         """The relative residual to reach."""
         return RTOL.get(like.dtype, 1e-2) if self.rtol is None else self.rtol
-
-    def warn_if_unsolved(self, report: SolveReport, what: str) -> None:
-        """Warn, the first time that not all has converged."""
-        if report.all_converged:
-            return
-        failed, count = int((~report.converged).sum()), len(report.converged)
-        warn_once(
-            self,
-            f"{type(self).__name__}: {failed} of {count} {what}s did not converge, the worst residual is "
-            f"{float(report.residual.max()):.2g}; their states are kept as they are. {report.sentences()}",
-        )
 
     def _look_at(self, previous: Tensor, u: Tensor, weights: Any) -> None:
         if self._looked_at:

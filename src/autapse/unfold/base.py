@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from torch import Tensor
 
@@ -26,6 +26,9 @@ class Unfolded(NamedTuple):
 class Unfold(ABC):
     """A strategy that turns a cell into a sequence. A layer has one strategy; the cell's stencil decides the default."""
 
+    unsolved: ClassVar[str] = "Their states are kept as they are."
+    """What happens to sequences that were not solved, and what to try; part of the warning."""
+
     @abstractmethod
     def check(self, cell: type[Cell]) -> None:
         """Raise an error if this strategy cannot serve such a cell."""
@@ -39,6 +42,10 @@ class Unfold(ABC):
                 cell = type(next(iter(cells.values()))).__name__
                 checks.fail(name, f"be left out: {cell} is computed step by step and needs no start", "a value")
         return self
+
+    def words(self) -> list[str]:
+        """name=value of each setting that is not the default, for the repr of a layer."""
+        return []
 
     @abstractmethod
     def run(

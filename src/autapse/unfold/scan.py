@@ -40,6 +40,9 @@ class Scan(Unfold):
         if max(cell.stencil) > 0:
             checks.fail("unfold", f"be left out: {cell.__name__} looks ahead, so that a scan cannot serve it", self)
 
+    def words(self) -> list[str]:
+        return [] if self.checkpoint_every is None else [f"checkpoint_every={self.checkpoint_every}"]
+
     def run(
         self,
         cell: Cell,
