@@ -17,7 +17,7 @@ import autapse
 SOURCE = Path(autapse.__file__).parent
 
 # Words, atomic writes, names on first use, what is printed, how a command ends, what others offer: no networks.
-BOTTOM = {"checks", "files", "lazy", "terminal", "console", "errors", "plugins"}
+BOTTOM = {"checks", "files", "lazy", "terminal", "console", "errors", "plugins", "per_thread"}
 RULES = {"cells", "forms", "solve", "gradient", "native"}
 LAYERS = BOTTOM | RULES | {"sequences", "unfold"}
 MODELS = LAYERS | {"layers"}
@@ -30,6 +30,7 @@ MAY_IMPORT = {
     "console": {"terminal"},
     "errors": set(),
     "plugins": {"checks"},
+    "per_thread": set(),
     "forms": BOTTOM | RULES - {"cells"},
     "cells": BOTTOM | RULES,
     "gradient": BOTTOM | RULES - {"cells"},

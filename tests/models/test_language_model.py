@@ -5,7 +5,6 @@ import torch
 from scipy import stats
 
 from autapse import checks
-from autapse.layers.implicit import ImplicitLayer
 from autapse.layers.registry import LAYERS
 from autapse.models import LanguageModel
 from tolerance import close

@@ -3,7 +3,6 @@ import torch
 
 import autapse
 from autapse import checks
-from autapse.layers.implicit import ImplicitLayer
 from autapse.layers.registry import LAYERS, parse_network
 from autapse.models import MODELS, Classifier, QuestionAnswering, Regressor, SequenceModel, Tagger
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from autapse import checks
 from autapse.layers.recurrent import Recurrent
 from autapse.layers.registry import NetworkClass, make_layer
-from autapse.layers.solutions import Solutions
+from autapse.unfold.warm_start import Solutions
 from autapse.models.initialise import initialise
 from autapse.models.inputs import Inputs
 
@@ -105,13 +105,13 @@ class SequenceModel(nn.Module):
     @property
     def depends_on_position(self) -> bool:
         """Whether a coefficient differs from step to step, so that it matters where a sequence begins."""
-        return any(getattr(part, "eta", "") == "per_step" for part in self.modules())
+        return any(layer.depends_on_position for layer in self.layers())
 
     @property
     def solutions(self) -> Solutions | None:
         """The solutions that the layer keeps by key, where it keeps any; `keys` then name the sequences of a batch."""
-        solving = getattr(self.layer, "solving", None)
-        return solving.solutions if solving is not None and solving.solutions.limit else None
+        solutions = getattr(self.layer.solving, "solutions", None)
+        return solutions if solutions is not None and solutions.limit else None
 
     def converged(self) -> Tensor | None:  # [B]
         """Which sequences of the last call were solved; None where all were, or nothing is to be solved."""

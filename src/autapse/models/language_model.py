@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from autapse import checks
-from autapse.layers.implicit import ImplicitLayer
 from autapse.models.base import Network, SequenceModel
 
 
@@ -25,7 +24,7 @@ class LanguageModel(SequenceModel):
 
     def __init__(self, cell: Network, input_size: int, output_size: int, *args: Any, **settings: Any) -> None:
         super().__init__(cell, input_size, output_size, *args, **settings)
-        if self.layer.bidirectional or isinstance(self.layer, ImplicitLayer):
+        if self.layer.bidirectional or self.layer.looks_ahead:
             checks.fail("cell", "read forwards only, since the next word must not be seen", cell)
 
     def forward(  # [B, T, 1] -> [B, T, words], state

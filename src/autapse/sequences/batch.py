@@ -32,11 +32,16 @@ class SequenceBatch:
     unbatched: bool = False
     packed: PackedSequence | None = None
 
+    @property
+    def even(self) -> bool:
+        """Whether all sequences that have steps have as many."""
+        return bool(self.sizes) and self.sizes[0] == self.sizes[-1]
+
     def reverse(self, rows: Tensor) -> Tensor:
         """The rows with each sequence reversed within its own length; its own inverse."""
         if not self.sizes:
             return rows
-        if self.sizes[-1] == self.sizes[0]:
+        if self.even:
             return rows.view(len(self.sizes), self.sizes[0], *rows.shape[1:]).flip(0).reshape(rows.shape)
         return rows.index_select(0, self._reversed(rows.device))
 

@@ -8,6 +8,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from autapse.sequences.batch import SequenceBatch
 from autapse.sequences.lengths import running
 
 
@@ -37,6 +38,11 @@ class RedBlack:
         counts = torch.tensor([self.sizes[t] for t in order], dtype=torch.long)
         self._t = torch.repeat_interleave(torch.tensor(order, dtype=torch.long), counts)
         self._sequence = torch.arange(at) - self._firsts[self._t]
+
+    @staticmethod
+    def of(batch: SequenceBatch, offsets: Sequence[int], edges: bool) -> RedBlack:
+        """The red-black order of a batch's rows."""
+        return RedBlack(batch.lengths, offsets, batch.rows.device, edges)
 
     # Rows -------------------------------------------------------------------------------------------------------
 
@@ -70,6 +76,15 @@ class RedBlack:
             return torch.zeros(self.count, dtype=torch.long, device=self.device)
         rows = self._firsts[(self.lengths - 1).clamp_min(0)] + torch.arange(self.count)
         return torch.where(self.lengths > 0, rows, 0).to(self.device)
+
+    def final(self, z: Tensor, edges: Tensor) -> Tensor:  # [N, S], [1, S] or [2B, S] -> [B, S]
+        """The state at each sequence's own end; that before the first position where a sequence has none."""
+        before = edges[: self.count] if self.edges else edges.expand(self.count, -1)
+        if not self.total:
+            return before
+        empty = (self.lengths == 0).to(z.device)
+        last = z.index_select(0, self.ends)
+        return torch.where(empty[:, None], before, last) if bool(empty.any()) else last
 
     def rows_of(self, sequence: int) -> Tensor:  # [n]
         """The rows of one sequence, position by position."""

@@ -9,25 +9,22 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from autapse.cells.base import Cell, FormCell
+from autapse.cells.base import Cell
 from autapse.forms import Chain, Form, GatedRecurrent, Leaky, LongShortTerm, SharedGate, State, UpdateGate
 from autapse.native import library, ops
 from autapse.native.operands import ACTIVATIONS, DTYPES, FORMS, Kind, Operands
-from autapse.unfold.reference import walk
+from autapse.unfold.reference import Scanned, walk
 
 KERNELS = (Leaky, Chain, SharedGate, UpdateGate, GatedRecurrent, LongShortTerm)
 
 
-def can_fuse(cell: Cell, x: Tensor, state: State) -> bool:
-    """Whether the kernels can run this cell on this input; where they cannot, the reference can."""
-    if not isinstance(cell, FormCell) or type(cell).step is not FormCell.step or not kernels_serve(x):
-        return False
-    return all(t.dtype == x.dtype and t.device == x.device for t in (*state, *cell.parameters(), *cell.buffers()))
-
-
-def has_kernel(form: Form) -> bool:
-    """Whether there is a kernel for a form: a user's own may derive from one of ours and have another step."""
-    return type(form) in KERNELS
+def can_fuse(cell: Cell, weights: Any, x: Tensor, state: State) -> Form | None:
+    """The form whose kernel can run this cell on this input; None where the reference has to."""
+    form = cell.fused(weights) if kernels_serve(x) else None
+    if form is None or type(form) not in KERNELS:  # a user's form may derive from one of ours and have another step
+        return None
+    tensors = (*state, *cell.parameters(), *cell.buffers())
+    return form if all(t.dtype == x.dtype and t.device == x.device for t in tensors) else None
 
 
 def kernels_serve(x: Tensor) -> bool:
@@ -46,29 +43,31 @@ def kernels_serve(x: Tensor) -> bool:
 
 
 def scan_fused(
-    cell: FormCell,
+    cell: Cell,
     x: Tensor,  # [N, D], the steps of all sequences: first step of all, second step of those that have one, ...
     state: State,  # each [B, S], longest sequence first
     sizes: Sequence[int],  # how many sequences are running at each step; never grows; sums to N
     start: int = 0,  # position of the first step
     keep: bool = True,  # all states of each step, not only the first, which is the output
-    form: Form | None = None,  # what cell.prepare() gives, where the caller has it
+    form: Form | None = None,  # what cell.fused gives, where the caller has it
     reverse: bool = False,  # from the last step to the first; for sequences of one length
-) -> tuple[State, State]:
-    """The states after each step, one [N, S] each, and the state of each sequence at its own end."""
-    form = cell.prepare() if form is None else form
-    if type(cell).drive is FormCell.drive:
-        weight, bias = cell.affine()
-    else:
+) -> Scanned:
+    """The states after each step and at each sequence's own end."""
+    form = cell.fused(cell.prepare()) if form is None else form
+    assert form is not None, f"{type(cell).__name__} has no form."
+    affine = cell.affine() if type(cell).drive is Cell.drive else None
+    if affine is None:
         x, weight, bias = cell.drive(x), None, None
+    else:
+        weight, bias = affine
     operands, kind = describe(form, x, weight, bias, state, len(sizes), start)
     kind = kind._replace(reverse=reverse)
     save = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in operands)
     keep = keep or type(cell).output is not Cell.output
     h, h_n, c, c_n, _ = ops.scan(operands, _tensor(sizes), kind, keep, save)
     if len(state) == 1:
-        return (h,), (h_n,)
-    return (h, c) if keep else (h,), (h_n, c_n)
+        return Scanned((h,), (h_n,))
+    return Scanned((h, c) if keep else (h,), (h_n, c_n))
 
 
 def _tensor(sizes: Sequence[int]) -> Tensor:

@@ -158,6 +158,9 @@ class ImplicitSystem(System):
         ]
         return torch.cat([value for value, _ in pairs]), ImplicitSlope(self, [slope for _, slope in pairs])
 
+    def adjoint(self) -> None:
+        return None
+
     def pull(
         self, z: Tensor, gradient: Tensor, solver: LinearSolver, rtol: float
     ) -> tuple[tuple[Tensor | None, ...], LinearReport]:

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -19,10 +19,12 @@ from autapse.cells import Cell
 from autapse.cells.base import FormCell
 from autapse.forms import Form, Leaky, State
 from autapse.gradient.function import Function, opaque, reverse_mode_only
+from autapse.sequences.batch import SequenceBatch
 from autapse.sequences.line import Line
 from autapse.solve.limits import Limits
 from autapse.solve.report import NotConvergedWarning, SolveReport, merge
-from autapse.unfold.fused import has_kernel
+from autapse.unfold.base import Unfold, Unfolded
+from autapse.unfold.fused import KERNELS
 from autapse.unfold.unchanged import Unchanged
 
 DENSE_UP_TO = 64  # states, all tensors together, for which `jacobian="auto"` keeps whole matrices
@@ -34,7 +36,7 @@ SECOND = f"Parallel() has first derivatives only. {SCAN}"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Parallel(Limits):
+class Parallel(Limits, Unfold):
     """h_t = f_t(h_{t−1}) for all t at once: Newton's method, each iteration a linear recurrence solved by a scan.
 
     An iteration takes the derivative J_t of every step at the present guess and solves δ_t = J_t·δ_{t−1} + r_t, where
@@ -64,6 +66,30 @@ class Parallel(Limits):
     def __repr__(self) -> str:
         changed = [f for f in dataclasses.fields(self) if getattr(self, f.name) != f.default]
         return f"Parallel({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in changed)})"
+
+    unsolved: ClassVar[str] = (
+        "Leave max_iterations out, which suffices where all numbers are finite; else leave unfold out, for the scan."
+    )
+
+    def check(self, cell: type[Cell]) -> None:
+        if cell.stencil != (-1,):
+            rule = f"be left out: {cell.__name__} has the stencil {cell.stencil}, and Parallel() serves (-1) only"
+            checks.fail("unfold", rule, self)
+
+    def run(
+        self,
+        cell: Cell,
+        rows: Tensor,
+        batch: SequenceBatch,
+        initial: State,
+        *,
+        layer: int = 0,
+        start: int = 0,
+        reverse: bool = False,
+        keep: bool = True,
+    ) -> Unfolded:
+        turn = batch.reverse if reverse else None
+        return Unfolded(*self.scan(cell, rows, initial, batch.sizes, start, turn))
 
     def scan(
         self,
@@ -201,7 +227,7 @@ class _Steps(_System):
     @cached_property
     def _together(self) -> bool:
         """Whether rows of different positions can share a call: our forms' can; of a user's step its author knows."""
-        ours = isinstance(self.cell, FormCell) and type(self.cell).step is FormCell.step and has_kernel(self.weights)
+        ours = isinstance(self.cell, FormCell) and type(self.cell).step is FormCell.step and type(self.weights) in KERNELS
         return ours or not self.cell.depends_on_position
 
     def _weights(self, part: slice) -> Any:

@@ -9,11 +9,10 @@ import torch
 from torch import Tensor
 
 from autapse.cells import Cell
-from autapse.cells.base import FormCell
 from autapse.forms import Form, State
 from autapse.native import library, ops
 from autapse.native.operands import check_shape, dense
-from autapse.unfold.fused import can_fuse, describe, has_kernel
+from autapse.unfold.fused import can_fuse, describe
 
 
 class Stepper(Protocol):
@@ -27,26 +26,23 @@ class Stepper(Protocol):
 @torch.no_grad()
 def make_stepper(cell: Cell, states: State, like: Tensor) -> Stepper:
     """The stepper of a cell that starts from `states` and will get input of the kind of `like`."""
-    if can_fuse(cell, like, states) and type(cell).output is Cell.output:
-        form: Any = cell.prepare()
-        if has_kernel(form):
-            return FusedStepper(cell, states, form)  # type: ignore[arg-type]
-    return ReferenceStepper(cell, states)
+    weights = cell.prepare()
+    form = can_fuse(cell, weights, like, states) if type(cell).output is Cell.output else None
+    return ReferenceStepper(cell, states, weights) if form is None else FusedStepper(cell, states, form)
 
 
 class ReferenceStepper:
     """The cell's own step."""
 
-    def __init__(self, cell: Cell, states: State) -> None:
+    def __init__(self, cell: Cell, states: State, weights: Any) -> None:
         self.states = states
-        self._cell, self._drive, self._weights = cell, cell.driver(), cell.prepare()
+        self._cell, self._drive, self._weights = cell, cell.driver(), weights
         self._checked = False
 
     def __call__(self, x: Tensor, t: int) -> Tensor:
-        new = self._cell.step(self._drive(x), self.states, self._weights, t)
-        self.states = new if self._checked else self._cell.checked(new, x.shape[0])
+        self.states = self._cell.advance(self._drive(x), self.states, self._weights, t, check=not self._checked)
         self._checked = True
-        return self._cell.output(self.states)
+        return self._cell.output(self.states[: len(self._cell.state_sizes)])
 
 
 class FusedStepper:
@@ -55,11 +51,11 @@ class FusedStepper:
     The output is a buffer that the next call overwrites.
     """
 
-    def __init__(self, cell: FormCell, states: State, form: Form) -> None:
+    def __init__(self, cell: Cell, states: State, form: Form) -> None:
         self.states = tuple(state.clone(memory_format=torch.contiguous_format) for state in states)
         batch = states[0].shape[0]
-        affine = type(cell).drive is FormCell.drive
-        weight, bias = cell.affine() if affine else (None, None)
+        affine = cell.affine() if type(cell).drive is Cell.drive else None
+        weight, bias = affine or (None, None)
         self._drive = None if affine else cell.driver()
         width = cell.input_size if affine else cell.drive(states[0].new_zeros(1, cell.input_size)).shape[1]
         # Coefficients that depend on the position: all of them, one row picked at each step.
