@@ -19,12 +19,12 @@ from autapse.cells import Cell
 from autapse.cells.base import FormCell
 from autapse.forms import Form, Leaky, State
 from autapse.gradient.function import Function, opaque, reverse_mode_only
+from autapse.native.operands import KERNELS
 from autapse.sequences.batch import SequenceBatch
 from autapse.sequences.line import Line
 from autapse.solve.limits import Limits
 from autapse.solve.report import NotConvergedWarning, SolveReport, merge
 from autapse.unfold.base import Unfold, Unfolded
-from autapse.unfold.fused import KERNELS
 from autapse.unfold.unchanged import Unchanged
 
 DENSE_UP_TO = 64  # states, all tensors together, for which `jacobian="auto"` keeps whole matrices
@@ -227,7 +227,9 @@ class _Steps(_System):
     @cached_property
     def _together(self) -> bool:
         """Whether rows of different positions can share a call: our forms' can; of a user's step its author knows."""
-        ours = isinstance(self.cell, FormCell) and type(self.cell).step is FormCell.step and type(self.weights) in KERNELS
+        ours = (
+            isinstance(self.cell, FormCell) and type(self.cell).step is FormCell.step and type(self.weights) in KERNELS
+        )
         return ours or not self.cell.depends_on_position
 
     def _weights(self, part: slice) -> Any:
