@@ -13,7 +13,7 @@ from autapse.cells.base import Cell
 from autapse.forms import Chain, Form, GatedRecurrent, Leaky, LongShortTerm, SharedGate, State, UpdateGate
 from autapse.native import library, ops
 from autapse.native.operands import ACTIVATIONS, DTYPES, FORMS, Kind, Operands
-from autapse.unfold.reference import Scanned, walk
+from autapse.unfold.reference import Note, Scanned, walk
 
 KERNELS = (Leaky, Chain, SharedGate, UpdateGate, GatedRecurrent, LongShortTerm)
 
@@ -51,6 +51,7 @@ def scan_fused(
     keep: bool = True,  # all states of each step, not only the first, which is the output
     form: Form | None = None,  # what cell.fused gives, where the caller has it
     reverse: bool = False,  # from the last step to the first; for sequences of one length
+    note: Note | None = None,  # gets the report of each step that is solved; a kernel solves none
 ) -> Scanned:
     """The states after each step and at each sequence's own end."""
     form = cell.fused(cell.prepare()) if form is None else form
@@ -66,8 +67,8 @@ def scan_fused(
     keep = keep or type(cell).output is not Cell.output
     h, h_n, c, c_n, _ = ops.scan(operands, _tensor(sizes), kind, keep, save)
     if len(state) == 1:
-        return Scanned((h,), (h_n,))
-    return Scanned((h, c) if keep else (h,), (h_n, c_n))
+        return (h,), (h_n,)
+    return (h, c) if keep else (h,), (h_n, c_n)
 
 
 def _tensor(sizes: Sequence[int]) -> Tensor:
