@@ -1,4 +1,4 @@
-"""RedBlack: where the positions of ragged sequences lie in one tensor, by colour, and who their neighbours are."""
+"""RedBlack: the rows of ragged sequences ordered by colour, and the rows of each one's neighbours."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ import torch
 from torch import Tensor
 
 from autapse.sequences.batch import SequenceBatch
+from autapse.sequences.lengths import running
 
 
 class RedBlack:
     """The rows of B sequences, longest first: colour by colour, and within a colour position by position.
 
-    Rows of one colour are not on one another's stencil. With odd offsets alone there are two, the even and the odd
-    positions; other stencils have one colour, and no such promise. Past the ends lie the edges: one row for all where
-    they are zero, else one before and one after each sequence.
+    If all offsets are odd, there are two colours, the even and the odd positions, and no row has a row of
+    its own colour on its stencil. Other stencils have one colour. The states past the ends are the edges: one row for
+    all sequences if these are zero, else one row before and one row after each sequence.
     """
 
     def __init__(self, lengths: Tensor, offsets: Sequence[int], device: torch.device, edges: bool) -> None:
-        """`lengths` [B], descending, on the CPU; `edges` where each sequence has its own."""
+        """`lengths` [B], descending, on the CPU; `edges`: whether each sequence has its own edges."""
         self.lengths, self.offsets, self.device, self.edges = lengths, tuple(offsets), device, edges
         self.count = len(lengths)
         self.extent = int(lengths[0]) if len(lengths) else 0
-        running = torch.arange(self.extent)[:, None] < lengths
-        self.sizes: list[int] = running.sum(1).tolist()
+        self.sizes: list[int] = running(lengths, self.extent).sum(1).tolist()
         self.two_colours = all(offset % 2 for offset in offsets)
         steps = list(range(self.extent))
         order = [*steps[0::2], *steps[1::2]] if self.two_colours else steps
@@ -42,9 +42,7 @@ class RedBlack:
     @staticmethod
     def of(batch: SequenceBatch, offsets: Sequence[int], edges: bool) -> RedBlack:
         """The red-black order of a batch's rows."""
-        sizes = torch.tensor(batch.sizes, dtype=torch.long)
-        lengths = (sizes[:, None] > torch.arange(batch.count)).sum(0)
-        return RedBlack(lengths, offsets, batch.rows.device, edges)
+        return RedBlack(batch.lengths, offsets, batch.rows.device, edges)
 
     # Rows -------------------------------------------------------------------------------------------------------
 
@@ -55,7 +53,7 @@ class RedBlack:
 
     @cached_property
     def packed(self) -> Tensor:  # [N]
-        """The row of each of ours in a PackedSequence."""
+        """Where each of our rows is in a PackedSequence."""
         sizes = torch.tensor(self.sizes, dtype=torch.long)
         return ((sizes.cumsum(0) - sizes)[self._t] + self._sequence).to(self.device)
 
@@ -64,7 +62,7 @@ class RedBlack:
         return [slice(0, self.free), slice(self.free, self.total)] if self.two_colours else [slice(0, self.total)]
 
     def other(self, colour: int) -> slice:
-        """The rows that those of a colour have on their stencil."""
+        """The rows on the stencil of a colour's rows."""
         return self.colours[1 - colour] if self.two_colours else self.colours[0]
 
     @property
@@ -73,7 +71,7 @@ class RedBlack:
 
     @cached_property
     def ends(self) -> Tensor:  # [B]
-        """The last row of each sequence; those of length 0 have none and get row 0."""
+        """The last row of each sequence; row 0 for sequences of length 0, which have none."""
         if not self.total:
             return torch.zeros(self.count, dtype=torch.long, device=self.device)
         rows = self._firsts[(self.lengths - 1).clamp_min(0)] + torch.arange(self.count)
@@ -93,7 +91,7 @@ class RedBlack:
         return (self._firsts[: int(self.lengths[sequence])] + sequence).to(self.device)
 
     def select(self, problems: Tensor) -> tuple[RedBlack, Tensor]:  # [b], ascending
-        """The layout of some sequences, and its rows here."""
+        """The layout of some of the sequences, and the index of its rows in this one."""
         problems = problems.cpu()
         part = RedBlack(self.lengths[problems], self.offsets, self.device, self.edges)
         return part, (self._firsts[part._t] + problems[part._sequence]).to(self.device)
@@ -102,7 +100,7 @@ class RedBlack:
 
     @cached_property
     def neighbours(self) -> list[dict[int, Tensor]]:
-        """For each colour and each offset, forwards and backwards: where in [other rows, edges] the neighbours are."""
+        """For each colour, and each offset and its negative: the index of the neighbours in [other rows, edges]."""
         both_ways = {*self.offsets, *(-offset for offset in self.offsets)}
         return [{offset: self._index(colour, offset) for offset in both_ways} for colour in range(len(self.colours))]
 
@@ -116,7 +114,7 @@ class RedBlack:
 
     @cached_property
     def inside(self) -> dict[int, Tensor]:  # offset -> [N, 1]
-        """Where the neighbour at an offset is a position and not an edge."""
+        """Whether the neighbour at an offset is a position, not an edge."""
         shifted = {offset: self._t + offset for offset in self.offsets}
         lengths = self.lengths[self._sequence]
         return {offset: ((t >= 0) & (t < lengths))[:, None].to(self.device) for offset, t in shifted.items()}
