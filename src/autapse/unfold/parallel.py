@@ -19,7 +19,7 @@ from autapse.cells import Cell
 from autapse.cells.base import FormCell
 from autapse.forms import Form, Leaky, State
 from autapse.gradient.function import Function, opaque, reverse_mode_only
-from autapse.solve.limits import Limits
+from autapse.solve.base import Limits
 from autapse.solve.report import NotConvergedWarning, SolveReport, merge
 from autapse.unfold.fused import has_kernel
 from autapse.unfold.line import Line
