@@ -24,7 +24,7 @@ class Fails(Solver):
 
     def solve(self, system: Any, start: Tensor | None = None, rtol: float | None = None) -> tuple[Tensor, SolveReport]:
         z, report = recommended().solve(system, start, rtol)
-        failed = system.lattice.lengths == 5
+        failed = system.layout.lengths == 5
         z = z + 3.0 * system.groups.spread(failed.to(z.dtype), z)
         return z, dataclasses.replace(report, converged=report.converged & ~failed)
 

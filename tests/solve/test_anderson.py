@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from autapse.solve import Anderson, Equations, FixedPoint, Groups
-from autapse.solve.acceleration import Anderson as Memory
+from autapse.solve.acceleration import Acceleration, Guard, History
 
 
 def contraction(count: int = 3, n: int = 3, radius: float = 0.95) -> tuple[Equations, Tensor]:
@@ -51,26 +51,35 @@ def test_damping() -> None:
         assert float(z) == pytest.approx(1 - (-0.2) ** (n - 1))
 
 
-def rested(memory: Memory, z: Tensor, residual: Tensor, now: list[float]) -> list[bool]:
-    """Whether each problem's step was a plain one."""
-    base, _ = memory.mix(z, residual, torch.tensor(now, dtype=torch.float64))
-    return (base == z).all(1).tolist()
+class Problems:
+    """Two problems that are accelerated step by step, from random points with given residuals."""
+
+    def __init__(self) -> None:
+        self.acceleration = Acceleration(window=3, threshold=float("inf"), guard=0.9)
+        self.history, self.guard = History(), Guard.new(torch.zeros(2, dtype=torch.float64))
+
+    def rested(self, residual: list[float]) -> list[bool]:
+        """Whether each problem's step was a plain one."""
+        z, r = torch.randn(2, 2, 3, dtype=torch.float64)
+        relative = torch.tensor(residual, dtype=torch.float64)
+        base, _, *memory = self.acceleration.mix(Groups(2), z, r, relative, self.history, self.guard)
+        self.history, self.guard = memory
+        return (base == z).all(1).tolist()
 
 
 def test_a_bad_accelerated_step_sends_its_problem_alone_back_to_plain_ones() -> None:
-    draw = lambda: torch.randn(2, 3, dtype=torch.float64)
-    memory = Memory(Groups(2), window=3, threshold=float("inf"), guard=0.9, like=draw())
-    assert rested(memory, draw(), draw(), [1.0, 1.0]) == [True, True]  # nothing to extrapolate from
-    assert rested(memory, draw(), draw(), [0.9, 0.9]) == [False, False]
-    assert rested(memory, draw(), draw(), [0.89, 0.5]) == [True, False]  # 0.89 is more than 0.9 of 0.9
+    rested = Problems().rested
+    assert rested([1.0, 1.0]) == [True, True]  # nothing to extrapolate from
+    assert rested([0.9, 0.9]) == [False, False]
+    assert rested([0.89, 0.5]) == [True, False]  # 0.89 is more than 0.9 of 0.9
     good = 0.4
     for _ in range(3):
-        assert rested(memory, draw(), draw(), [0.8, good]) == [True, False]
+        assert rested([0.8, good]) == [True, False]
         good *= 0.8
-    assert rested(memory, draw(), draw(), [0.8, good]) == [False, False]
+    assert rested([0.8, good]) == [False, False]
     good *= 0.8
     steps = 0
-    while rested(memory, draw(), draw(), [0.8 if steps else 0.79, good]) == [True, False]:
+    while rested([0.8 if steps else 0.79, good]) == [True, False]:
         steps, good = steps + 1, good * 0.8
     assert steps == 8  # twice as many as before
 

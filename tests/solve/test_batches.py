@@ -25,7 +25,8 @@ from autapse.solve import (
     Sweeps,
     Tridiagonal,
 )
-from autapse.solve.base import TINY, Progress
+from autapse.solve.acceleration import Damped
+from autapse.solve.loop import TINY, Bookkeeping, Goal
 from tolerance import close
 
 SOLVERS: list[Solver] = [
@@ -131,11 +132,12 @@ def test_too_large_is_not_converged() -> None:
 def test_a_converged_point_is_the_one_returned() -> None:
     """With atol a point may be within the tolerance although an earlier one had the lesser relative residual."""
     system = Equations(torch.cos, start=torch.tensor([[100.0]], dtype=torch.float64))
-    progress = Progress(system, system.start, rtol=0.0, atol=0.1)
+    goal = Goal(rtol=0.0, atol=0.1)
+    books = Bookkeeping(Damped(goal, 1.0), system, system.start)
     one = lambda value: torch.tensor([value], dtype=torch.float64)
-    assert progress.note(system.start, one(1.0), one(100.0))
-    assert not progress.note(torch.tensor([[0.001]], dtype=torch.float64), one(0.01), one(0.001))
-    z, report = progress.finish("test")
+    assert books.record(goal.judge(system.start, one(1.0), one(100.0)))
+    assert not books.record(goal.judge(torch.tensor([[0.001]], dtype=torch.float64), one(0.01), one(0.001)))
+    z, report = books.finish("test")
     assert report.all_converged
     assert float(z) == 0.001
     assert float(report.residual) == 10.0

@@ -9,8 +9,7 @@ import torch
 from lines import chain
 from torch import Tensor
 
-from autapse.solve import GMRES, BiCGStab, LinearSolver, Matrices, Operator, Resolvent
-from autapse.solve.krylov import LinearReport
+from autapse.solve import GMRES, BiCGStab, LinearReport, LinearSolver, Matrices, Operator, Resolvent
 from autapse.solve.system import Groups
 from tolerance import close
 

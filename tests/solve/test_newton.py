@@ -25,8 +25,8 @@ from autapse.solve import (
     Sweeps,
     Tridiagonal,
 )
-from autapse.solve.base import Progress
-from autapse.solve.newton import _Forcing
+from autapse.solve.loop import Goal
+from autapse.solve.newton import Forcing
 from tolerance import close
 
 LINEAR = [GMRES(), BiCGStab(), BlockTridiagonal()]
@@ -148,16 +148,16 @@ def test_forcing_is_eisenstat_and_walkers() -> None:
 
 
 def test_a_lucky_step_does_not_ask_for_a_tight_solve_at_once() -> None:
-    system = Equations(torch.cos, start=torch.zeros(2, 1, dtype=torch.float64))
-    forcing = _Forcing(Progress(system, system.start, rtol=1e-6, atol=0.0))
     numbers = lambda *values: torch.tensor(values, dtype=torch.float64)
-    close(forcing.next(numbers(1.0, 1.0), numbers(1.0, 1.0)), numbers(0.3, 0.3))
-    close(forcing.next(numbers(0.9, 0.5), numbers(1.0, 1.0)), numbers(0.5, 0.225))  # 0.729, but no more than 0.5
+    norms = [numbers(1.0, 1.0), numbers(0.9, 0.5), numbers(0.009, 0.005), numbers(9e-9, 5e-6)]
+    found: list[Forcing] = []
+    for norm in norms:
+        found.append(Forcing.next(found[-1] if found else None, norm, numbers(1.0, 1.0), Goal(1e-6, 0.0)))
+    close(found[0].eta, numbers(0.3, 0.3))
+    close(found[1].eta, numbers(0.5, 0.225))  # 0.729, but no more than 0.5
     # 0.9·0.5² = 0.225 is above 0.1 and holds; 0.9·0.225² is not
-    close(
-        forcing.next(numbers(0.009, 0.005), numbers(1.0, 1.0)), numbers(0.225, 1e-4)
-    )  # 0.9·0.01² is less than the tolerance asks
-    close(forcing.next(numbers(9e-9, 5e-6), numbers(1.0, 1.0)), numbers(0.5, 0.1))  # half of 1e-6 of ‖z‖ at least
+    close(found[2].eta, numbers(0.225, 1e-4))  # 0.9·0.01² is less than the tolerance asks
+    close(found[3].eta, numbers(0.5, 0.1))  # half of 1e-6 of ‖z‖ at least
 
 
 def test_the_last_solve_is_no_tighter_than_the_tolerance_asks() -> None:

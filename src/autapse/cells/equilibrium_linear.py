@@ -118,26 +118,32 @@ class EquilibriumLinear(EquilibriumRule):
 
 def _resolve(U: Tensor, right: Tensor, LU: Tensor, pivots: Tensor, transposed: bool = False) -> Tensor:
     """(I − U)⁻¹·right, or with its transpose, by the factors of I − U: a function of U and right."""
-    adjoint = _Resolved((U, right), LU, pivots, transposed)
-    h = on_values(lambda right: torch.linalg.lu_solve(LU, pivots, right, left=False, adjoint=not transposed), right)
+
+    def solve(right: Tensor, LU: Tensor, pivots: Tensor) -> Tensor:
+        return torch.linalg.lu_solve(LU, pivots, right, left=False, adjoint=not transposed)
+
+    adjoint = _Resolved((U, right, LU, pivots), transposed)
+    h = on_values(solve, right, LU, pivots)
     return attach(adjoint, h) if is_tracked(adjoint.operands) else h
 
 
 class _Resolved(Adjoint):
     """dh = (I − U)⁻¹·(dU·h + d right)."""
 
-    def __init__(self, operands: tuple[Tensor, Tensor], LU: Tensor, pivots: Tensor, transposed: bool) -> None:
-        self.operands, self.LU, self.pivots, self.transposed = operands, LU, pivots, transposed
+    def __init__(self, operands: tuple[Tensor, ...], transposed: bool) -> None:
+        self.operands, self.transposed = operands, transposed
 
     def pull(
         self, z: Tensor, operands: Sequence[Tensor], gradient: Tensor, needed: Sequence[bool]
     ) -> Sequence[Tensor | None]:
-        v = _resolve(operands[0], gradient, self.LU, self.pivots, not self.transposed)
-        return [z.mT @ v if self.transposed else v.mT @ z, v]
+        U, _, *factors = operands
+        v = _resolve(U, gradient, *factors, transposed=not self.transposed)
+        return [z.mT @ v if self.transposed else v.mT @ z, v, None, None]
 
     def push(self, z: Tensor, operands: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> Tensor:
-        of_U, of_right = tangents
+        U, _, *factors = operands
+        of_U, of_right, *_ = tangents
         right = torch.zeros_like(z) if of_right is None else of_right
         if of_U is not None:
             right = right + z @ (of_U if self.transposed else of_U.mT)
-        return _resolve(operands[0], right, self.LU, self.pivots, self.transposed)
+        return _resolve(U, right, *factors, transposed=self.transposed)

@@ -99,9 +99,13 @@ class Recurrent(nn.Module):
         if self.bidirectional and self.looks_ahead:
             checks.fail("bidirectional", f"be False: {cell.__name__} looks both ways already", bidirectional)
         known, settings = cell_options(cell), strategy_settings(cell)
-        self._check_options(options, [*known, *settings])
+        for name in options:
+            if name not in known and name not in settings:
+                rule = f"be one of this layer's: {', '.join(known) or 'it has none'}"
+                checks.fail(f"option of {cell.__name__}", rule, name, checks.closest(name, [*known, *settings]))
         given = {name: options.pop(name) for name in settings if name not in known and name in options}
-        self.unfold, self.solving = self._strategy(unfold, given)
+        self.unfold = self._checked_unfold(unfold, given)
+        self.solving = default_strategy(cell, **given)
         if dropout > 0 and self.num_layers == 1:
             # torch.nn warns about the same mistake.
             warnings.warn(f"dropout={dropout} has no effect: it acts between layers and num_layers is 1", stacklevel=3)
@@ -119,23 +123,21 @@ class Recurrent(nn.Module):
             checks.fail("num_layers", f"agree with the {count} sizes in hidden_size", num_layers, remedy)
         return num_layers
 
-    def _strategy(self, unfold: Any, settings: dict[str, Any]) -> tuple[Unfold | None, Unfold]:
-        """What the caller chose, and the strategy that follows from it and the stencil."""
+    def _checked_unfold(self, unfold: Any, settings: dict[str, Any]) -> Unfold | None:
         if unfold is None:
-            return None, default_strategy(self.cell_class, **settings)
+            return None
         if not isinstance(unfold, Unfold):
             remedy = "Pass an instance, with its brackets." if isinstance(unfold, type) else "None is the default."
             checks.fail("unfold", "be a strategy of autapse.unfold, or None", unfold, remedy, checks.KindError)
         for name, value in settings.items():
             checks.fail(name, "be left out with unfold, which has settings of its own", value)
         unfold.check(self.cell_class)
-        return unfold, unfold
+        return unfold
 
-    def _check_options(self, options: dict[str, Any], known: Sequence[str]) -> None:
-        for name in options:
-            if name not in known:
-                rule = f"be one of this layer's: {', '.join(known) or 'it has none'}"
-                checks.fail(f"option of {self.cell_class.__name__}", rule, name, checks.closest(name, known))
+    @property
+    def strategy(self) -> Unfold:
+        """How the cells become sequences: what the caller chose, or what the stencil asks for."""
+        return self.solving if self.unfold is None else self.unfold
 
     def _make_cells(self, common: dict[str, Any], options: dict[str, Any]) -> dict[str, Cell]:
         sizes = self.hidden_size if isinstance(self.hidden_size, list) else [self.hidden_size] * self.num_layers
@@ -179,7 +181,7 @@ class Recurrent(nn.Module):
     @property
     def adjoint_reports(self) -> list[LinearReport]:
         """One per layer, last layer first, of the backward pass of this thread's last call: how each adjoint went."""
-        return getattr(self.solving, "adjoint_reports", [])
+        return getattr(self.strategy, "adjoint_reports", [])
 
     @property
     def output_size(self) -> int:
@@ -232,7 +234,7 @@ class Recurrent(nn.Module):
         self._check_dtype(batch.rows)
         cells = self.cells
         states = self._initial(cells, h0, batch)
-        strategy = self.solving.open(cells, batch, self.training, start_states, keys)
+        strategy = self.strategy.open(cells, batch, self.training, start_states, keys)
         rows, final, traces, reports = self._run(strategy, cells, batch, states, start, return_states)
         if reports or self.reports:
             self.reports = reports
@@ -397,9 +399,9 @@ class Layer(Recurrent):
             return
         # The cell declares its options once; help() and editors see them here too.
         cls.__doc__ = cls.__doc__ or cls.cell_type.__doc__
-        own = [p for p in inspect.signature(Recurrent.__init__).parameters.values() if p.kind is not p.VAR_KEYWORD][2:]
-        further = strategy_settings(cls.cell_type) | cell_options(cls.cell_type)
-        options = [p.replace(kind=p.KEYWORD_ONLY) for p in further.values()]
+        *own, unfold, _ = list(inspect.signature(Recurrent.__init__).parameters.values())[2:]
+        further = [*strategy_settings(cls.cell_type).values(), unfold, *cell_options(cls.cell_type).values()]
+        options = [p.replace(kind=p.KEYWORD_ONLY) for p in further]
         cls.__signature__ = inspect.Signature([*own, *options])  # type: ignore[attr-defined]
 
 

@@ -75,7 +75,7 @@ class TorchLayer(Layer):
     def _runs_itself(self, x: Tensor) -> bool:
         """Whether the layer's own scan is the better way, or the only one, for this input."""
         transformed = torch._C._are_functorch_transforms_active()  # torch's ops have no rule for vmap
-        asked = self.solving != Scan()
+        asked = self.strategy != Scan()
         return isinstance(self.hidden_size, list) or asked or transformed or kernels_serve(x)
 
     def _flat_weights(self) -> list[Tensor]:

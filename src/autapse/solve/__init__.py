@@ -1,18 +1,21 @@
-"""Solvers for z = F(z) and for linear systems. They know an operator, never a network."""
+"""Solvers for z = F(z) and for linear systems. They work on systems and operators, and know no networks."""
 
 from autapse.solve.base import Solver
 from autapse.solve.block_tridiagonal import BlockTridiagonal
 from autapse.solve.chain import Chain, Stage
-from autapse.solve.fixed_point import Anderson, FixedPoint, Tridiagonal
+from autapse.solve.defaults import general, recommended
+from autapse.solve.fixed_point import Anderson, FixedPoint
 from autapse.solve.inexact_newton import InexactNewton
-from autapse.solve.krylov import GMRES, BiCGStab, LinearReport, LinearSolver
+from autapse.solve.inn_paper import Paper, Statistics
+from autapse.solve.krylov import GMRES, BiCGStab
+from autapse.solve.linear import LinearReport, LinearSolver
 from autapse.solve.newton import Newton
 from autapse.solve.operator import Matrices, Operator, Resolvent
-from autapse.solve.paper import Paper, Statistics
-from autapse.solve.recommended import Tolerance, general, recommended
 from autapse.solve.report import NotConvergedWarning, Reason, SolveReport
 from autapse.solve.sweeps import Sweeps
 from autapse.solve.system import Blocks, Derivative, Equations, Groups, Linear, Point, Relaxing, System
+from autapse.solve.tolerance import Tolerance
+from autapse.solve.tridiagonal import Tridiagonal
 
 __all__ = [
     "GMRES",

@@ -1,111 +1,193 @@
-"""The iteration z ← z + C·(F(z) − z) with guarded Anderson acceleration, which several solvers share."""
+"""Accelerated: the iteration z ← z + C·(F(z) − z) with guarded Anderson acceleration."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from autapse.solve.base import Progress
-from autapse.solve.report import SolveReport
+from autapse import checks
+from autapse.solve.base import IterativeSolver
+from autapse.solve.loop import Evaluation, Goal, Iteration, State
 from autapse.solve.system import Groups, Point, System
 
-REGULARISATION = 1e-10  # of the least-squares problem, relative to its size: a window may be nearly dependent
-FIRST_REST = 4.0  # plain steps after a bad accelerated one; doubles each time, so that it tends to the plain method
+REGULARISATION = 1e-10  # of the least-squares problem, relative to its size: the steps may be nearly dependent
+FIRST_REST = 4.0  # plain steps after a bad accelerated step; doubles each time, so that the method tends to the plain one
 
 
-class Anderson:
-    """The last few steps and residuals of each problem, and whether it may use them now."""
+class History(NamedTuple):
+    """The last steps of the rows and the changes of their residuals, oldest first."""
 
-    def __init__(self, groups: Groups, window: int, threshold: float, guard: float, like: Tensor) -> None:
-        """`like` is where the rows are."""
-        self.groups, self.window, self.threshold, self.guard = groups, window, threshold, guard
-        self.steps: list[Tensor] = []
-        self.changes: list[Tensor] = []
-        self.last: tuple[Tensor, Tensor] | None = None
-        self.rest = torch.zeros(groups.count, dtype=torch.float64, device=like.device)  # plain steps still to take
-        self.penalty = torch.full_like(self.rest, FIRST_REST)
-        self.accelerated = torch.full_like(self.rest, torch.inf)  # the residual before an accelerated step
+    last: tuple[Tensor, Tensor] | None = None  # the last point and its residual
+    steps: tuple[Tensor, ...] = ()
+    changes: tuple[Tensor, ...] = ()
 
-    def mix(self, z: Tensor, residual: Tensor, now: Tensor) -> tuple[Tensor, Tensor]:
-        """The point and residual that the next step goes from; `now` is the relative residual of each problem."""
-        if self.last is not None:
-            self.steps.append(z - self.last[0])
-            self.changes.append(residual - self.last[1])
-            del self.steps[: -self.window], self.changes[: -self.window]
-        self.last = (z, residual)
-        self._rest(now)
-        use = (now < self.threshold) & (self.rest == 0)
-        if not self.steps or not bool(use.any()):
-            self.accelerated.fill_(torch.inf)
-            return z, residual
-        self.accelerated = torch.where(use, now, torch.inf)
-        return self._extrapolate(z, residual, use)
+    def add(self, z: Tensor, residual: Tensor, window: int) -> History:
+        """The history with one more point, of `window` steps at most."""
+        if self.last is None:
+            return History((z, residual))
+        steps, changes = (*self.steps, z - self.last[0]), (*self.changes, residual - self.last[1])
+        return History((z, residual), steps[-window:], changes[-window:])
 
-    def _rest(self, now: Tensor) -> None:
-        bad = now > self.guard * self.accelerated
-        self.rest = torch.where(bad, self.penalty, (self.rest - 1).clamp_min(0))
-        self.penalty = torch.where(bad, 2 * self.penalty, self.penalty)
 
-    def _extrapolate(self, z: Tensor, residual: Tensor, use: Tensor) -> tuple[Tensor, Tensor]:
-        changes = torch.stack([c.flatten(1) for c in self.changes], 1)  # [N, m, k]
-        both = torch.cat([changes, residual.flatten(1).unsqueeze(1)], 1)
-        products = self.groups.sum(torch.bmm(changes, both.transpose(1, 2))).double()  # [B, m, m + 1]
-        gram, right = products[..., :-1], products[..., -1:]
-        size = gram.diagonal(dim1=1, dim2=2).sum(1).clamp_min(1e-300)
-        gram = gram + REGULARISATION * size[:, None, None] * torch.eye(gram.shape[1], device=gram.device).double()
-        weights = torch.nan_to_num(torch.linalg.solve_ex(gram, right)[0], 0.0, 0.0, 0.0) * use[:, None, None]
-        rows = self.groups.each_row(weights).to(z.dtype).transpose(1, 2)  # [N, 1, m]
-        steps = torch.stack([s.flatten(1) for s in self.steps], 1)
-        return z - torch.bmm(rows, steps).view_as(z), residual - torch.bmm(rows, changes).view_as(z)
+class Guard(NamedTuple):
+    """Whether each problem may be accelerated now, [b] float64 each."""
 
-    def select(self, groups: Groups, problems: Tensor, rows: Tensor) -> None:
-        """Keep some of the problems."""
-        self.groups = groups
-        self.steps = [s.index_select(0, rows) for s in self.steps]
-        self.changes = [c.index_select(0, rows) for c in self.changes]
-        if self.last is not None:
-            self.last = (self.last[0].index_select(0, rows), self.last[1].index_select(0, rows))
-        self.rest, self.penalty, self.accelerated = (
-            part.index_select(0, problems) for part in (self.rest, self.penalty, self.accelerated)
+    rest: Tensor  # plain steps that the problem must still take
+    penalty: Tensor  # plain steps after the next bad step
+    accelerated: Tensor  # the relative residual before the last step if that was accelerated, else infinite
+
+    @staticmethod
+    def new(residual: Tensor) -> Guard:
+        zero = torch.zeros_like(residual)
+        return Guard(zero, torch.full_like(zero, FIRST_REST), torch.full_like(zero, torch.inf))
+
+    def update(self, residual: Tensor, limit: float) -> Guard:
+        """An accelerated step that leaves more than `limit` of the residual is followed by plain steps."""
+        bad = residual > limit * self.accelerated
+        rest = torch.where(bad, self.penalty, (self.rest - 1).clamp_min(0))
+        return Guard(rest, torch.where(bad, 2 * self.penalty, self.penalty), self.accelerated)
+
+
+class Acceleration(NamedTuple):
+    """The settings of the acceleration."""
+
+    window: int = 0  # steps that are remembered; 0: no acceleration
+    threshold: float = torch.inf  # relative residual below which steps are accelerated
+    guard: float = torch.inf  # the largest factor of the residual after an accelerated step
+
+    def mix(
+        self,
+        groups: Groups,
+        z: Tensor,
+        residual: Tensor,  # at z
+        relative: Tensor,  # [b] the relative residuals
+        history: History,
+        guard: Guard,
+    ) -> tuple[Tensor, Tensor, History, Guard]:
+        """The point and the residual from which the next step starts, the new history and the new guard."""
+        if self.window == 0:
+            return z, residual, history, guard
+        history, guard = history.add(z, residual, self.window), guard.update(relative, self.guard)
+        use = (relative < self.threshold) & (guard.rest == 0)
+        if not history.steps or not bool(use.any()):
+            return z, residual, history, guard._replace(accelerated=torch.full_like(relative, torch.inf))
+        guard = guard._replace(accelerated=torch.where(use, relative, torch.inf))
+        return *_extrapolate(groups, z, residual, history, use), history, guard
+
+
+def _extrapolate(
+    groups: Groups, z: Tensor, residual: Tensor, history: History, use: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The combination of the last points with the smallest residual, if F were linear."""
+    changes = torch.stack([c.flatten(1) for c in history.changes], 1)  # [n, m, k]
+    both = torch.cat([changes, residual.flatten(1).unsqueeze(1)], 1)
+    products = groups.sum(torch.bmm(changes, both.transpose(1, 2))).double()  # [b, m, m + 1]
+    gram, right = products[..., :-1], products[..., -1:]
+    size = gram.diagonal(dim1=1, dim2=2).sum(1).clamp_min(1e-300)
+    gram = gram + REGULARISATION * size[:, None, None] * torch.eye(gram.shape[1], device=gram.device).double()
+    weights = torch.nan_to_num(torch.linalg.solve_ex(gram, right)[0], 0.0, 0.0, 0.0) * use[:, None, None]
+    rows = groups.each_row(weights).to(z.dtype).transpose(1, 2)  # [n, 1, m]
+    steps = torch.stack([s.flatten(1) for s in history.steps], 1)
+    return z - torch.bmm(rows, steps).view_as(z), residual - torch.bmm(rows, changes).view_as(z)
+
+
+class AcceleratedSolver(IterativeSolver):
+    """A solver with the settings of the acceleration among its fields."""
+
+    window: int
+    threshold: float
+    guard: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.integer("window", self.window, minimum=0)
+        for name in ("threshold", "guard"):
+            if getattr(self, name) != torch.inf:
+                checks.number(name, getattr(self, name), above=0.0)
+
+    @property
+    def _acceleration(self) -> Acceleration:
+        return Acceleration(self.window, self.threshold, self.guard)
+
+
+class Correction(NamedTuple):
+    """`Point.correct` for the rows that are left. Rows that were dropped count as zero."""
+
+    correct: Callable[[Tensor], Tensor]
+    index: Tensor  # [n] where the rows that are left were at the point
+    total: int  # rows of the point
+
+    def __call__(self, residual: Tensor) -> Tensor:
+        if len(residual) == self.total:
+            return self.correct(residual)
+        full = residual.new_zeros(self.total, *residual.shape[1:]).index_copy_(0, self.index, residual)
+        return self.correct(full).index_select(0, self.index)
+
+
+class Rows(NamedTuple):
+    """What `Accelerated` remembers of each row that it iterates on."""
+
+    z: Tensor
+    residual: Tensor
+    correction: Correction
+    history: History
+
+
+class Problems(NamedTuple):
+    """What `Accelerated` remembers of each problem."""
+
+    residual: Tensor  # [b] relative
+    guard: Guard
+
+
+class Accelerated(Iteration[System, Rows, Problems]):
+    """z ← z + C·(F(z) − z), with steps that are extrapolated from the last ones."""
+
+    def __init__(self, goal: Goal, acceleration: Acceleration) -> None:
+        self.goal, self.acceleration = goal, acceleration
+
+    @abstractmethod
+    def point(self, system: System, z: Tensor) -> Point:
+        """One evaluation of F."""
+
+    def groups(self, system: System) -> Groups:
+        """The groups of the rows that it iterates on."""
+        return system.groups
+
+    def start(self, system: System, z: Tensor) -> tuple[Evaluation, State[Rows, Problems]]:
+        return self._visit(system, z, History(), None)
+
+    def step(
+        self, system: System, state: State[Rows, Problems], active: Tensor
+    ) -> tuple[Evaluation, State[Rows, Problems]]:
+        z, residual, correction, history = state.rows
+        relative, guard = state.problems
+        base, residual, history, guard = self.acceleration.mix(
+            self.groups(system), z, residual, relative, history, guard
         )
+        return self._visit(system, base + correction(residual), history, guard)
+
+    def _visit(
+        self, system: System, z: Tensor, history: History, guard: Guard | None
+    ) -> tuple[Evaluation, State[Rows, Problems]]:
+        point = self.point(system, z)
+        norm = self.groups(system).norm(point.residual)
+        evaluation = self.goal.judge(point.z, norm, system.groups.norm(point.z))
+        correction = Correction(point.correct, torch.arange(len(z), device=z.device), len(z))
+        guard = Guard.new(evaluation.residual) if guard is None else guard
+        return evaluation, State(Rows(z, point.residual, correction, history), Problems(evaluation.residual, guard))
 
 
-def iterate(
-    name: str,
-    system: System,
-    z: Tensor,  # the free rows
-    whole: Tensor,  # all rows
-    at: Callable[[System, Tensor], Point],  # one evaluation
-    free: Callable[[System], Groups],  # of the rows that it leaves free
-    tolerances: tuple[float, float],
-    max_iterations: int,
-    window: int,
-    threshold: float = torch.inf,
-    guard: float = torch.inf,
-    select: Callable[[System, Tensor], Tensor] = lambda system, rows: rows,  # of some rows, which free ones they are
-) -> tuple[Tensor, SolveReport]:
-    """`max_iterations` evaluations at most; a step is taken between two of them."""
-    progress = Progress(system, whole, *tolerances)
-    memory = Anderson(free(system), window, threshold, guard, z) if window else None
-    for n in range(max_iterations):
-        point = at(progress.system, z)
-        progress.charge(1.0)
-        progress.step()
-        groups = free(progress.system)
-        if not progress.note(point.z, groups.norm(point.residual), progress.system.groups.norm(point.z)):
-            break
-        if n == max_iterations - 1:
-            break
-        now = progress.now
-        base, residual = (z, point.residual) if memory is None else memory.mix(z, point.residual, now)
-        z = base + point.correct(residual)
-        before, staying = progress.system, progress.active.nonzero()[:, 0]
-        rows = progress.leave()
-        if rows is not None:
-            kept = select(before, rows)
-            z = z.index_select(0, kept)
-            if memory is not None:
-                memory.select(free(progress.system), staying, kept)
-    return progress.finish(name)
+class Damped(Accelerated):
+    """z ← z + damping·(F(z) − z)."""
+
+    def __init__(self, goal: Goal, damping: float, acceleration: Acceleration = Acceleration()) -> None:  # noqa: B008
+        super().__init__(goal, acceleration)
+        self.damping = damping
+
+    def point(self, system: System, z: Tensor) -> Point:
+        return Point(z, system.evaluate(z) - z, lambda residual: self.damping * residual)

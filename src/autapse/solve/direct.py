@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from autapse.solve.krylov import LinearReport, LinearSolver
+from autapse.solve.linear import LinearReport, LinearSolver
 from autapse.solve.operator import Operator
 
 

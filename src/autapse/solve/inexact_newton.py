@@ -1,140 +1,153 @@
-"""InexactNewton: the ERNN paper's method, which needs F alone."""
+"""InexactNewton: the method of the ERNN paper, which needs only F."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
 from autapse import checks
-from autapse.solve.base import Progress, Solver
-from autapse.solve.report import SolveReport
+from autapse.solve.acceleration import Damped
+from autapse.solve.base import IterativeSolver
+from autapse.solve.loop import Evaluation, Goal, Iteration, State
 from autapse.solve.system import Groups, System
 
-PATIENCE = 20  # points without a better one, after which a problem goes back to its best
-GROWTH = 1e3  # of the least residual, beyond which it goes back at once
-DECREASE = 1e-4  # part of the residual that a better point has lost
-LONGER, SHORTER = 10.0, 0.5  # bounds of the step after one that did not help, the first time and from then on
-SMALLEST, LARGEST = 1e-10, 1e10  # of |η|
+PATIENCE = 20  # spectral steps without a better point, after which a problem returns to its best point
+GROWTH = 1e3  # growth of the residual, relative to the best point, after which it returns at once
+DECREASE = 1e-4  # fraction of the residual that a better point must have lost
+LONGEST = 10.0  # the first backtracking step is at most this many times as long as the step from the best point
+SHORTEST = 0.5  # each further one is at most this fraction of the step before
+ETA_RANGE = (1e-10, 1e10)  # of |η|
 
 
 @dataclass(frozen=True, kw_only=True)
-class InexactNewton(Solver):
-    """z ← z + η·(F(z) − z), η a number per problem and iteration; up to 300 evaluations.
+class InexactNewton(IterativeSolver):
+    """z ← z + η·(F(z) − z) with a number η per problem and iteration, up to 300 evaluations.
 
-    ERNN paper, section 3.2, equation 7 with f(z) = F(z) − z: a Newton step that leaves the error (I + η·f′)·f, and so
-    converges locally where ‖I + η·f′‖ < 1 (its Theorem 1). The paper learns η with the network; `eta` is such a number.
-    Without it η is Barzilai and Borwein's, −⟨s, s⟩ / ⟨s, y⟩ for the last step s and the change y of f. That may be
-    negative, so points that F moves away from are found too. Residuals may grow for some steps, as that method's do;
-    where they do not fall again, the problem goes back to its best point and takes steps that lower the residual. Where
-    the theorem's condition holds for some η, short steps of its sign do, so it converges.
+    ERNN paper, section 3.2, equation 7 with f(z) = F(z) − z. A Newton step that leaves the error (I + η·f′)·f converges
+    locally if ‖I + η·f′‖ < 1 (Theorem 1 of the paper). The paper learns η with the network; `eta` is such a number.
+
+    By default η is the step length of Barzilai and Borwein, −⟨s, s⟩ / ⟨s, y⟩, with the last step s and the change y of
+    f. It may be negative, so the method also finds points that F moves away from. These spectral steps are fast because
+    the residual may grow for a while. If it does not fall again, the problem returns to its best point and takes
+    backtracking steps, which get shorter until the residual falls. If the condition of the theorem holds for some η,
+    short steps with the sign of η reduce the residual, so the method converges.
+
+    >>> repelling = autapse.solve.Equations(lambda z, b: 3 * z + b, torch.full((1, 1), -2.0))
+    >>> z, report = autapse.solve.InexactNewton().solve(repelling)
+    >>> float(z), report.finished_by
+    (1.0, ('inexact newton',))
     """
 
     default_iterations: ClassVar[int] = 300
 
     eta: float | None = None
-    """η of every iteration, without any safeguard; None chooses it as above."""
+    """η of every iteration, with no safeguard. None: η is chosen as described above."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.eta is not None:
             checks.number("eta", self.eta)
 
-    @property
-    def name(self) -> str:
-        return "inexact newton"
-
-    @torch.no_grad()
-    def solve(
-        self, system: System, start: Tensor | None = None, rtol: float | None = None
-    ) -> tuple[Tensor, SolveReport]:
-        z = system.zero() if start is None else start
-        progress = Progress(system, z, self._tolerance(rtol), self.atol)
-        limit = self._limit()
-        search = _Search(self.eta)
-        for n in range(limit):
-            residual = progress.system.evaluate(z) - z
-            progress.charge(1.0)
-            progress.step()
-            norm = progress.system.groups.norm(residual)
-            if not progress.note(z, norm, progress.system.groups.norm(z)) or n == limit - 1:
-                break
-            z = search.next(progress.system, z, residual, norm)
-            staying = progress.active.nonzero()[:, 0]
-            rows = progress.leave()
-            if rows is not None:
-                z = z.index_select(0, rows)
-                search.select(staying, rows)
-        return progress.finish(self.name)
+    def _iteration(self, goal: Goal) -> Iteration[System, Any, Any]:
+        return Spectral(goal) if self.eta is None else Damped(goal, self.eta)
 
 
-class _Search:
-    """Of each problem: the point it stands at, its best point, and the step under trial.
+class _Points(NamedTuple):
+    """The points of each row."""
 
-    Barzilai and Borwein's steps are quick because residuals may grow in between. So they run free for `PATIENCE` points
-    and up to `GROWTH` times the least residual; what finds no better point by then goes back to the best one and from
-    there takes the step at which the residual would be least on its line if f were linear, and shorter ones, until it
-    falls.
-    """
-
-    def __init__(self, fixed: float | None) -> None:
-        self.fixed = fixed
-        self.here: _Point | None = None
-
-    def next(self, system: System, z: Tensor, residual: Tensor, norm: Tensor) -> Tensor:
-        """The next point to evaluate, after z with its residual."""
-        if self.fixed is not None:
-            return z + self.fixed * residual
-        new = _Point(z, residual, norm.double())
-        if self.here is None:
-            self.here = self.best = new
-            self.eta, self.back = torch.ones_like(new.norm), torch.ones_like(new.norm)
-            self.since, self.tries = torch.zeros_like(new.norm), torch.zeros_like(new.norm)
-        else:
-            self._judge(system.groups, self.here, new)
-        return self.here.z + system.groups.spread(self.eta, z) * self.here.residual
-
-    def _judge(self, groups: Groups, here: _Point, new: _Point) -> None:
-        change = new.residual - here.residual
-        curvature, along = groups.dot(change, here.residual).double(), groups.dot(change, change).double()
-        spectral = -self.eta * here.norm.square() / curvature  # −⟨s, s⟩ / ⟨s, y⟩
-        spectral = torch.where(spectral.isfinite() & (spectral != 0), spectral, 1.0)
-        least = torch.nan_to_num(-curvature / along, -0.5, -0.5, -0.5)  # as a part of the step just tried
-        self.back = torch.where(self.since == 0, self.eta * least.clamp(-LONGER, LONGER), self.back)
-        better = new.norm < (1 - DECREASE) * self.best.norm  # false for NaN
-        self.since = torch.where(better, 0.0, self.since + 1)
-        patient = (self.tries == 0) & (self.since < PATIENCE) & (new.norm <= GROWTH * self.best.norm)
-        free = better | patient
-        again = torch.where(self.tries == 0, self.back, self.eta * least.clamp(-SHORTER, SHORTER))
-        eta = torch.where(free, spectral, again)
-        self.eta = eta.sign() * eta.abs().clamp(SMALLEST, LARGEST)
-        self.tries = torch.where(better, 0.0, torch.where(free, self.tries, self.tries + 1))
-        self.since = torch.where(free, self.since, 0.0)
-        self.best = new.where(better, self.best, groups)
-        self.here = new.where(free, self.best, groups)
-
-    def select(self, problems: Tensor, rows: Tensor) -> None:
-        """Keep some of the problems."""
-        if self.here is None:
-            return
-        self.here, self.best = self.here.select(problems, rows), self.best.select(problems, rows)
-        self.eta, self.back, self.since, self.tries = (
-            part.index_select(0, problems) for part in (self.eta, self.back, self.since, self.tries)
-        )
+    new: _Point  # the point that was evaluated last
+    here: _Point | None  # the point from which the last step went; None before the first step
+    best: _Point
 
 
 class _Point(NamedTuple):
     z: Tensor
     residual: Tensor
-    norm: Tensor  # [B] float64, of the residual
 
-    def where(self, chosen: Tensor, other: _Point, groups: Groups) -> _Point:
-        """The point itself for the chosen problems, the other one for the rest."""
-        rows = groups.spread(chosen, self.z)
-        pairs = ((rows, 0), (rows, 1), (chosen, 2))
-        return _Point(*(torch.where(mask, self[n], other[n]) for mask, n in pairs))
+    def where(self, chosen: Tensor, other: _Point) -> _Point:  # [n, 1, ...] bool
+        """This point in the chosen rows, the other one elsewhere."""
+        return _Point(torch.where(chosen, self.z, other.z), torch.where(chosen, self.residual, other.residual))
 
-    def select(self, problems: Tensor, rows: Tensor) -> _Point:
-        return _Point(self.z.index_select(0, rows), self.residual.index_select(0, rows), self.norm[problems])
+
+class _Search(NamedTuple):
+    """The search of each problem, [b] float64 each.
+
+    A problem is in one of two phases: spectral (`tries` is 0) or backtracking.
+    """
+
+    new: Tensor  # norms of the residuals of the three points
+    here: Tensor
+    best: Tensor
+    eta: Tensor  # the step that led to the new point
+    fallback: Tensor  # the first backtracking step
+    since: Tensor  # spectral steps since the best point
+    tries: Tensor  # backtracking steps since the best point
+
+
+class Spectral(Iteration[System, _Points, _Search]):
+    """Spectral steps, and backtracking if they do not help."""
+
+    def __init__(self, goal: Goal) -> None:
+        self.goal = goal
+
+    def start(self, system: System, z: Tensor) -> tuple[Evaluation, State[_Points, _Search]]:
+        evaluation, new, norm = self._evaluate(system, z)
+        one, zero = torch.ones_like(norm), torch.zeros_like(norm)
+        return evaluation, State(_Points(new, None, new), _Search(norm, norm, norm, one, one, zero, zero))
+
+    def step(
+        self, system: System, state: State[_Points, _Search], active: Tensor
+    ) -> tuple[Evaluation, State[_Points, _Search]]:
+        here, best, search = _judge(system.groups, state.rows, state.problems)
+        z = here.z + system.groups.spread(search.eta, here.z) * here.residual
+        evaluation, new, norm = self._evaluate(system, z)
+        return evaluation, State(_Points(new, here, best), search._replace(new=norm))
+
+    def _evaluate(self, system: System, z: Tensor) -> tuple[Evaluation, _Point, Tensor]:
+        residual = system.evaluate(z) - z
+        norm = system.groups.norm(residual)
+        return self.goal.judge(z, norm, system.groups.norm(z)), _Point(z, residual), norm.double()
+
+
+def _judge(groups: Groups, points: _Points, search: _Search) -> tuple[_Point, _Point, _Search]:
+    """The point from which the next step goes, the best point, and the search with the next step."""
+    new, here, best = points
+    if here is None:
+        return new, best, search
+    change = new.residual - here.residual
+    product, square = groups.dot(change, here.residual).double(), groups.dot(change, change).double()
+    # If f were linear, the residual would be smallest after this fraction of the last step.
+    optimum = torch.nan_to_num(-product / square, -0.5, -0.5, -0.5)
+    leaves_best = search.since == 0  # the last step started at the best point
+    fallback = torch.where(leaves_best, search.eta * optimum.clamp(-LONGEST, LONGEST), search.fallback)
+
+    better = search.new < (1 - DECREASE) * search.best  # false for NaN
+    since = torch.where(better, 0.0, search.since + 1)
+    patient = (search.tries == 0) & (since < PATIENCE) & (search.new <= GROWTH * search.best)
+    spectral = better | patient  # the phase of the next step; the others backtrack
+
+    eta = torch.where(
+        spectral,
+        _spectral_step(search, product),
+        torch.where(search.tries == 0, fallback, search.eta * optimum.clamp(-SHORTEST, SHORTEST)),
+    )
+    to_new, is_better = groups.spread(spectral, new.z), groups.spread(better, new.z)
+    best, best_norm = new.where(is_better, best), torch.where(better, search.new, search.best)
+    return new.where(to_new, best), best, _Search(
+        search.new,
+        torch.where(spectral, search.new, best_norm),
+        best_norm,
+        eta.sign() * eta.abs().clamp(*ETA_RANGE),
+        fallback,
+        torch.where(spectral, since, 0.0),
+        torch.where(spectral, 0.0, search.tries + 1),
+    )
+
+
+def _spectral_step(search: _Search, product: Tensor) -> Tensor:
+    """−⟨s, s⟩ / ⟨s, y⟩ of the last step s = η·f; 1 where that is not a usable number."""
+    eta = -search.eta * search.here.square() / product
+    return torch.where(eta.isfinite() & (eta != 0), eta, 1.0)

@@ -1,89 +1,32 @@
-"""GMRES and BiCGStab: Krylov methods that solve each problem of a batch as if it were alone."""
+"""GMRES and BiCGStab: Krylov methods that treat each problem of a batch separately."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from autapse import checks
-from autapse.solve.limits import Limits
+from autapse.solve.linear import LinearReport, LinearSolver
 from autapse.solve.operator import Operator
 from autapse.solve.system import Groups
 
-SMALL = 1e-300  # below any number that is divided by
-NOISE = 8.0  # roundings of a product, below which what is left of it is nothing
-DIVERGED = 1e6  # times the right side: a residual from which BiCGStab does not come back
-
-
-@dataclass(frozen=True)
-class LinearReport:
-    """What a linear solver says of each of B problems. Tensors are detached and where the right side is."""
-
-    converged: Tensor  # [B] bool
-    residual: Tensor  # [B] float64, ‖b − A·x‖ / ‖b‖ as the method knows it
-    iterations: Tensor  # [B] int64
-    evaluations: Tensor  # [B] float64, products with A, or what costs as much
-
-
-@dataclass(frozen=True, kw_only=True)
-class LinearSolver(Limits, ABC):
-    """A way to solve A·x = b: `x, report = solver.solve(operator, b)`.
-
-    `rtol=None` leaves the tolerance to the caller, and is 1e-6 without one.
-    """
-
-    iterative: ClassVar[bool] = True
-    """Whether it needs products with A alone; a direct solver needs its blocks."""
-    default_iterations: ClassVar[int] = 40
-
-    @abstractmethod
-    @torch.no_grad()
-    def solve(
-        self,
-        operator: Operator,
-        b: Tensor,
-        rtol: float | Tensor | None = None,  # one for all, or [B]; for a solver whose own rtol is None
-        active: Tensor | None = None,  # [B] bool, the problems to solve; x is zero for the others
-    ) -> tuple[Tensor, LinearReport]:
-        """The solutions, from a start of zero, and how each problem went."""
-
-    def _begin(
-        self, operator: Operator, b: Tensor, rtol: float | Tensor | None, active: Tensor | None
-    ) -> tuple[Tensor, Tensor, Tensor]:  # [B] each
-        """‖b‖, the norms of the residuals that are to be reached, and which problems are asked for."""
-        size = operator.groups.norm(b).double()
-        wanted = torch.ones_like(size, dtype=torch.bool) if active is None else active
-        return size, self._goal(size, rtol), wanted
-
-    def _goal(self, size: Tensor, rtol: float | Tensor | None) -> Tensor:
-        """The norm of the residual that each problem has to reach; `size` is ‖b‖."""
-        own = self.rtol if self.rtol is not None else 1e-6 if rtol is None else rtol
-        return own * size.double() + self.atol
-
-
-def linear_report(
-    found: Tensor,  # [B] the norms of the residuals, infinite where there is no solution
-    goal: Tensor,
-    size: Tensor,  # [B] ‖b‖
-    wanted: Tensor,  # [B] bool
-    iterations: Tensor,
-    evaluations: Tensor,
-) -> LinearReport:
-    """The report; a problem that was not asked for has converged."""
-    done = (found <= goal) & torch.isfinite(size)
-    relative = torch.where(found == 0, 0.0, found / size).nan_to_num(nan=torch.inf, posinf=torch.inf)
-    return LinearReport(done | ~wanted, relative, iterations, evaluations)
+SMALL = 1e-300  # divisors below it count as zero
+NOISE = 8.0  # what is left of a product counts as zero below this many rounding errors
+DIVERGED = 1e6  # BiCGStab gives up a problem if its residual exceeds this many times the right side
 
 
 @dataclass(frozen=True, kw_only=True)
 class GMRES(LinearSolver):
-    """The least residual in the Krylov space of each problem, right-preconditioned, up to 40 iterations.
+    """The smallest residual in the Krylov space of each problem, right-preconditioned, up to 40 iterations.
 
-    No restarts: what the space of `max_iterations` vectors cannot do is left.
+    There are no restarts: the method ends with a space of `max_iterations` vectors.
+
+    >>> A = torch.tensor([[[2.0, 1.0], [1.0, 3.0]]])
+    >>> x, report = autapse.solve.GMRES(rtol=1e-5).solve(autapse.solve.Matrices(A), torch.tensor([[3.0, 4.0]]))
+    >>> x.round(decimals=3), report.iterations
+    (tensor([[1., 1.]]), tensor([2]))
     """
 
     @torch.no_grad()
@@ -91,8 +34,8 @@ class GMRES(LinearSolver):
         self, operator: Operator, b: Tensor, rtol: float | Tensor | None = None, active: Tensor | None = None
     ) -> tuple[Tensor, LinearReport]:
         limit = self._limit()
-        size, goal, wanted = self._begin(operator, b, rtol, active)
-        working = wanted & (size > goal) & torch.isfinite(size)
+        request = self._request(operator, b, rtol, active)
+        size, goal, working = request.size, request.goal, request.open
         space = _Space(operator, torch.where(operator.groups.spread(working, b), b, 0.0), size, limit)
         used, count = torch.zeros_like(size, dtype=torch.long), torch.zeros_like(size)
         residual = size.clone()
@@ -104,19 +47,24 @@ class GMRES(LinearSolver):
             working = working & torch.isfinite(norm)
             used, residual = used + working, torch.where(working, norm, residual)
             working = working & (norm > goal) & ~space.exhausted
-        return space.combine(used), linear_report(residual, goal, size, wanted, count.long(), count)
+        return space.combine(used), request.report(residual, count.long(), count)
 
 
 @dataclass(frozen=True, kw_only=True)
 class BiCGStab(LinearSolver):
     """Stabilised bi-conjugate gradients, right-preconditioned, up to 40 iterations of two products each.
 
-    Needs little memory and no growing sums, but its residual goes up and down: the best iterate is what is returned. A
-    problem that breaks down (a division by zero) stays at its best one.
+    The method needs little memory, and its cost per iteration does not grow. Its residual goes up and down, so it
+    returns the best iterate. A problem that breaks down (a division by zero) stays at its best iterate.
+
+    >>> A = torch.tensor([[[2.0, 1.0], [1.0, 3.0]]])
+    >>> x, report = autapse.solve.BiCGStab(rtol=1e-5).solve(autapse.solve.Matrices(A), torch.tensor([[3.0, 4.0]]))
+    >>> x.round(decimals=3), report.evaluations
+    (tensor([[1., 1.]]), tensor([4.], dtype=torch.float64))
     """
 
     shared: bool = False
-    """One pair of step lengths for the whole batch, as if it were a single large system; for comparison with papers."""
+    """Use one pair of step lengths for the whole batch, as if it were one large system; for comparison with papers."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -127,25 +75,25 @@ class BiCGStab(LinearSolver):
         self, operator: Operator, b: Tensor, rtol: float | Tensor | None = None, active: Tensor | None = None
     ) -> tuple[Tensor, LinearReport]:
         limit = self._limit()
-        size, goal, wanted = self._begin(operator, b, rtol, active)
-        asked = wanted & (size > goal) & torch.isfinite(size)
+        request = self._request(operator, b, rtol, active)
+        asked, goal = request.open, request.goal
         b = torch.where(operator.groups.spread(asked, b), b, 0.0)
-        # Scalars are of each problem or, shared, of the one that has all rows.
+        # One scalar per problem; if shared, one for all rows.
         groups = operator.groups.merged(b.device) if self.shared else operator.groups
         target = torch.where(asked, goal, 0.0).square().sum().sqrt().unsqueeze(0) if self.shared else goal
         recurrence = _Recurrence(operator, groups, b, target)
-        residual, count = size.clone(), torch.zeros_like(size)
+        residual, count = request.size.clone(), torch.zeros_like(goal)
         for _ in range(limit):
             if not bool(recurrence.working.any()):
                 break
             count += asked & recurrence.working
             better, norm = recurrence.step()
             residual = torch.where(asked & better, norm, residual)
-        return recurrence.best, linear_report(residual, goal, size, wanted, count.long(), 2 * count)
+        return recurrence.best, request.report(residual, count.long(), 2 * count)
 
 
 class _Recurrence:
-    """The vectors and scalars of BiCGStab; those of a problem that is done are zero, and stay so."""
+    """The vectors and scalars of BiCGStab. Those of a finished problem are zero, and stay zero."""
 
     def __init__(self, operator: Operator, groups: Groups, b: Tensor, goal: Tensor) -> None:
         self.operator, self.groups, self.goal = operator, groups, goal
@@ -160,7 +108,7 @@ class _Recurrence:
         return self.groups.dot(a, b).double()
 
     def step(self) -> tuple[Tensor, Tensor]:
-        """One iteration: whether its residual was the least so far, and the norm of each problem's residual."""
+        """One iteration. Returns whether the residual is the smallest so far, and its norm, [B] each."""
         spread = self.groups.spread
         image = self.precondition(self.p)
         v = self.operator.mv(image)
@@ -174,7 +122,7 @@ class _Recurrence:
         better = self._judge(r)
         rho = self._dot(self.shadow, r)
         beta = _ratio(rho, self.rho) * _ratio(alpha, omega)
-        # Where a scalar is zero the recurrence has broken down: it would stay where it is.
+        # If a scalar is zero, the recurrence has broken down: it would make no progress.
         self.working = self.working & (beta != 0) & torch.isfinite(beta)
         self.rho, self.r = rho, self._kept(r)
         self.p = self._kept(r + spread(beta, v) * (self.p - spread(omega, v) * v))
@@ -182,7 +130,7 @@ class _Recurrence:
 
     def _judge(self, r: Tensor) -> Tensor:
         norm = self._dot(r, r).sqrt()
-        # In a null space x may grow without end while the residual does not tell.
+        # In a null space x may grow without limit, and the residual does not show it.
         better = self.working & (norm < self.least) & torch.isfinite(self._dot(self.x, self.x))
         self.best = torch.where(self.groups.spread(better, self.x), self.x, self.best)
         self.least = torch.where(better, norm, self.least)
@@ -194,53 +142,53 @@ class _Recurrence:
 
 
 def _ratio(a: Tensor, b: Tensor) -> Tensor:
-    """The quotient, and 0 where b is."""
+    """a / b, and 0 if b is 0."""
     return torch.where(b.abs() > SMALL, a / b, 0.0)
 
 
 class _Space:
-    """The Krylov spaces of a batch, and the least-squares problems in them by Givens rotations."""
+    """The Krylov spaces of a batch. Givens rotations solve the least-squares problems in them."""
 
     def __init__(self, operator: Operator, b: Tensor, size: Tensor, limit: int) -> None:
         self.operator, self.groups, self.shape = operator, operator.groups, b.shape
         self.precondition = operator.precondition()
         self.basis = [self._scaled(b.flatten(1), size)]
-        self.images: list[Tensor] = []  # of the basis under the preconditioner
+        self.images: list[Tensor] = []  # the preconditioner applied to the basis
         count = len(size)
         self.triangle = size.new_zeros(count, limit + 1, limit)
         self.cosines, self.sines = size.new_zeros(count, limit), size.new_zeros(count, limit)
         self.right = size.new_zeros(count, limit + 1)
         self.right[:, 0] = size
-        self.exhausted = torch.zeros_like(size, dtype=torch.bool)  # the space holds all that A makes of it
+        self.exhausted = torch.zeros_like(size, dtype=torch.bool)  # A maps the space to itself
 
     def _scaled(self, rows: Tensor, norm: Tensor) -> Tensor:
         return rows * self.groups.spread(1 / norm.clamp_min(SMALL), rows).nan_to_num(0.0, 0.0, 0.0)
 
     def extend(self, n: int) -> Tensor:  # [B]
-        """One product with A; the norm of the residual that the larger space allows."""
+        """Add a vector, by one product with A. Returns the smallest norm of the residual in the larger space."""
         v = self.basis[n].view(self.shape)
         image = v if self.precondition is None else self.precondition(v)
         self.images.append(image.flatten(1))
         w = self.operator.mv(image).flatten(1)
         w, column = self._orthogonal(w)
         norm = self.groups.norm(w).double()
-        # What is left of a product that lies in the space is rounding, and no new direction.
+        # If the product is in the space, what is left of it is rounding error and not a new direction.
         noise = NOISE * torch.finfo(w.dtype).eps * torch.hypot(torch.linalg.vector_norm(column, dim=1), norm)
         norm = torch.where(norm <= noise, 0.0, norm)
         self.exhausted |= norm == 0
         self.basis.append(self._scaled(w, norm))
-        found = self._rotate(torch.cat([column, norm.unsqueeze(1)], 1), n, noise)
-        if not bool(torch.isfinite(found).all()):
-            self._forget(torch.isfinite(found))
-        return found
+        residual = self._rotate(torch.cat([column, norm.unsqueeze(1)], 1), n, noise)
+        if not bool(torch.isfinite(residual).all()):
+            self._forget(torch.isfinite(residual))
+        return residual
 
     def _forget(self, fine: Tensor) -> None:
-        """Zero what is not a number: times a weight of zero it would not be zero."""
+        """Set vectors that are not finite to zero: a weight of zero would not remove them."""
         for vectors in (self.basis, self.images):
             vectors[-1] = torch.where(self.groups.spread(fine, vectors[-1]), vectors[-1], 0.0)
 
     def _orthogonal(self, w: Tensor) -> tuple[Tensor, Tensor]:
-        """`w` without its parts along the basis, and these; twice, since once loses digits in float32."""
+        """`w` without its components along the basis, and the components. Done twice: once is inexact in float32."""
         basis = torch.stack(self.basis, 1)  # [N, n + 1, k]
         total = torch.zeros((), dtype=torch.float64, device=w.device)
         for _ in range(2):
@@ -251,12 +199,12 @@ class _Space:
         return w, total
 
     def _rotate(self, column: Tensor, n: int, noise: Tensor) -> Tensor:
-        """The new column of the Hessenberg matrix made triangular; the norm of the residual that it leaves."""
+        """Make the new column of the Hessenberg matrix triangular. Returns the norm of the residual."""
         for i in range(n):
             c, s, a, b = self.cosines[:, i], self.sines[:, i], column[:, i].clone(), column[:, i + 1].clone()
             column[:, i], column[:, i + 1] = c * a + s * b, c * b - s * a
         length = torch.hypot(column[:, n], column[:, n + 1])
-        # A column of nothing is that of a singular matrix: it must not pass for one that solves the system.
+        # A zero column means that the matrix is singular: it must not look like a solution.
         singular = length <= noise
         length = torch.where(singular, 1.0, length)
         c, s = torch.where(singular, 0.0, column[:, n] / length), torch.where(singular, 1.0, column[:, n + 1] / length)
@@ -268,7 +216,7 @@ class _Space:
         return self.right[:, n + 1].abs()
 
     def combine(self, count: Tensor) -> Tensor:
-        """The solution of each problem in the space of its own `count` vectors."""
+        """The solution of each problem in the space of its first `count` vectors."""
         size = len(self.images)
         if size == 0:
             return torch.zeros_like(self.basis[0]).view(self.shape)

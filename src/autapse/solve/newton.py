@@ -1,45 +1,51 @@
-"""Newton: the whole Jacobian, by a linear solver that is no more exact than the step deserves."""
+"""Newton: the full Jacobian, with linear solves that are only as exact as the step needs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
 from autapse import checks
-from autapse.solve.base import Progress, Solver
-from autapse.solve.krylov import GMRES, LinearReport, LinearSolver
+from autapse.solve.base import IterativeSolver
+from autapse.solve.krylov import GMRES
+from autapse.solve.linear import LinearReport, LinearSolver
+from autapse.solve.loop import Evaluation, Goal, Iteration, State
 from autapse.solve.operator import Resolvent
-from autapse.solve.report import SolveReport
-from autapse.solve.system import Linear, System
+from autapse.solve.system import System
 
-FIRST_FORCING = 0.3  # of the residual, what the first linear solve may leave
-MOST_FORCING = 0.5  # what any may leave
-SHORTER = 0.4  # a step that does not help is tried again at this part of its length,
-TRIES = 6  # so often at most,
-DECREASE = 1e-4  # where to help is to decrease the residual by this part of the step length
+FIRST_FORCING = 0.3  # fraction of the residual that the first linear solve may leave
+MOST_FORCING = 0.5  # fraction that any linear solve may leave
+SHORTER = 0.4  # a step that does not help is shortened to this fraction,
+TRIES = 6  # at most this many times.
+DECREASE = 1e-4  # A step helps if it reduces the residual by this fraction of its length.
 
 
 @dataclass(frozen=True, kw_only=True)
-class Newton(Solver):
+class Newton(IterativeSolver):
     """z ← z + d with (I − J)·d = F(z) − z, solved inexactly, up to 12 iterations.
 
-    Each linear solve may leave η = 0.9·(r/r₋)² of its right side (Eisenstat and Walker's second choice), r and r₋ being
-    the residuals of this and the last point: loose far away, tighter as Newton's convergence sets in, and never tighter
-    than half of what the tolerance asks. An `rtol` of the linear solver's own replaces that.
+    Each linear solve may leave the fraction η = 0.9·(r/r₋)² of its right side (Eisenstat and Walker's second choice),
+    with the residuals r of this point and r₋ of the last point. So linear solves are loose far from the solution, and
+    get tighter as Newton's method converges; η is never smaller than half of what the tolerance needs. If the linear
+    solver has an `rtol` of its own, that is used instead.
+
+    >>> roots = autapse.solve.Equations(lambda z, a: z + (a - z * z) / 2, torch.tensor([[4.0], [9.0]]))
+    >>> z, report = autapse.solve.Newton(rtol=1e-6).solve(roots, start=torch.ones(2, 1))
+    >>> z.flatten()
+    tensor([2., 3.])
     """
 
     default_iterations: ClassVar[int] = 12
 
     linear: LinearSolver = field(default_factory=GMRES)
-    """What solves for a step: GMRES(), BiCGStab() or BlockTridiagonal()."""
+    """The solver for the steps: GMRES(), BiCGStab() or BlockTridiagonal()."""
     line_search: bool = False
-    """Shorten steps that do not decrease the residual: safer far from a solution, but may stall near a fold."""
+    """Shorten steps that do not reduce the residual. Safer far from a solution, but may stall near a fold."""
     precondition: bool = True
-    """Use the system's approximate inverse of I − J, where it has one."""
+    """Use the approximate inverse of I − J, if the system has one."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -48,95 +54,97 @@ class Newton(Solver):
         checks.boolean("line_search", self.line_search)
         checks.boolean("precondition", self.precondition)
 
-    @torch.no_grad()
-    def solve(
-        self, system: System, start: Tensor | None = None, rtol: float | None = None
-    ) -> tuple[Tensor, SolveReport]:
-        z = system.zero() if start is None else start
-        progress = Progress(system, z, self._tolerance(rtol), self.atol)
-        limit = self._limit()
-        descend(progress, z, limit, self.linear, self.precondition, self.line_search)
-        return progress.finish(self.name)
+    def _iteration(self, goal: Goal) -> NewtonSteps:
+        return NewtonSteps(goal, self.linear, self.precondition, self.line_search)
 
 
-def descend(
-    progress: Progress,
-    z: Tensor,
-    limit: int,
-    linear: LinearSolver,
-    preconditioned: bool = True,
-    line_search: bool = False,
-    seen: Callable[[Progress], None] = lambda progress: None,  # after each point, before those that are done leave
-    solved: Callable[[LinearReport], None] = lambda report: None,  # after each linear solve
-) -> None:
-    """Newton's iteration on what `progress` has at work: `limit` steps at most."""
-    forcing = _Forcing(progress)
-    value, jacobian = progress.system.linearize(z)
-    progress.charge(1.0)
-    for n in range(limit + 1):
-        norm = progress.system.groups.norm(value - z)
-        progress.note(z, norm, progress.system.groups.norm(z))
-        seen(progress)
-        if n == limit or not bool(progress.active.any()):
-            return
-        staying, rows = progress.active.nonzero()[:, 0], progress.leave()
-        if rows is not None:
-            # Not charged: what a problem costs shall not depend on when the others of its batch are done.
-            z = z.index_select(0, rows)
-            value, jacobian = progress.system.linearize(z)
-            norm = norm.index_select(0, staying)
-            forcing.select(staying)
-        eta = forcing.next(norm, progress.system.groups.norm(z))
-        operator = Resolvent(jacobian, preconditioned=preconditioned)
-        d, report = linear.solve(operator, value - z, eta, progress.active)
-        solved(report)
-        progress.charge(report.evaluations)
-        progress.step()
-        z, value, jacobian = _advance(progress, z, d, norm, TRIES if line_search else 0)
+class Forcing(NamedTuple):
+    """The accuracy of the last linear solve of each problem, [b] float64 each."""
 
+    eta: Tensor  # the fraction of the right side that it might leave
+    norm: Tensor  # of the right side
 
-def _advance(progress: Progress, z: Tensor, d: Tensor, norm: Tensor, tries: int) -> tuple[Tensor, Tensor, Linear]:
-    """The next point, F there and its derivative; `norm` is that of the residual at z."""
-    groups = progress.system.groups
-    length = torch.ones_like(norm)
-    trying = progress.active
-    while True:
-        point = z + groups.spread(length, d) * d
-        value, jacobian = progress.system.linearize(point)
-        progress.charge(trying.double())
-        if tries == 0:
-            return point, value, jacobian
-        found, size = groups.norm(value - point), groups.norm(point)
-        fine = (found < (1 - DECREASE * length) * norm) | progress.reached(found, size)
-        trying = trying & ~fine
-        if not bool(trying.any()):
-            return point, value, jacobian
-        length = torch.where(trying, SHORTER * length, length)
-        tries -= 1
-
-
-class _Forcing:
-    """What each problem's next linear solve may leave of its right side."""
-
-    def __init__(self, progress: Progress) -> None:
-        self.rtol, self.atol = progress.rtol, progress.atol
-        self.eta: Tensor | None = None
-        self.before: Tensor | None = None
-
-    def next(self, norm: Tensor, size: Tensor) -> Tensor:  # [b] -> [b]
+    @staticmethod
+    def next(last: Forcing | None, norm: Tensor, size: Tensor, goal: Goal) -> Forcing:
+        """The accuracy of the next one, from the norms of the residual and of the point."""
         norm, size = norm.double(), size.double()
-        if self.eta is None or self.before is None:
+        if last is None:
             eta = torch.full_like(norm, FIRST_FORCING)
         else:
-            eta = 0.9 * (norm / self.before) ** 2
-            # A lucky step shall not ask for a tight solve at once.
-            slow = 0.9 * self.eta**2
+            eta = 0.9 * (norm / last.norm) ** 2
+            slow = 0.9 * last.eta**2  # after one lucky step, the solves must not become tight at once
             eta = torch.where(slow > 0.1, torch.maximum(eta, slow), eta)
-        least = 0.5 * (self.rtol * size + self.atol) / norm
-        self.eta = torch.maximum(eta, least).nan_to_num(nan=MOST_FORCING).clamp_max(MOST_FORCING)
-        self.before = norm
-        return self.eta
+        least = 0.5 * (goal.rtol * size + goal.atol) / norm
+        return Forcing(torch.maximum(eta, least).nan_to_num(nan=MOST_FORCING).clamp_max(MOST_FORCING), norm)
 
-    def select(self, problems: Tensor) -> None:
-        if self.eta is not None and self.before is not None:
-            self.eta, self.before = self.eta.index_select(0, problems), self.before.index_select(0, problems)
+
+class _Rows(NamedTuple):
+    z: Tensor
+    residual: Tensor
+
+
+class _Problems(NamedTuple):
+    norm: Tensor  # [b] of the residual
+    size: Tensor  # [b] norm of z
+    forcing: Forcing | None  # None before the first linear solve
+
+
+class NewtonSteps(Iteration[System, _Rows, _Problems]):
+    """The steps of Newton's method. `linear_reports` has a report of each linear solve."""
+
+    counts_start = False
+
+    def __init__(self, goal: Goal, linear: LinearSolver, precondition: bool = True, line_search: bool = False) -> None:
+        self.goal, self.linear, self.precondition, self.line_search = goal, linear, precondition, line_search
+        self.linear_reports: list[LinearReport] = []
+
+    def start(self, system: System, z: Tensor) -> tuple[Evaluation, State[_Rows, _Problems]]:
+        return self._visit(system, z, None, 1.0)
+
+    def step(
+        self, system: System, state: State[_Rows, _Problems], active: Tensor
+    ) -> tuple[Evaluation, State[_Rows, _Problems]]:
+        (z, residual), (norm, size, last), jacobian = state
+        if jacobian is None:
+            # Not counted as a cost: that of a problem must not depend on when others are dropped.
+            jacobian = system.linearize(z)[1]
+        forcing = Forcing.next(last, norm, size, self.goal)
+        operator = Resolvent(jacobian, preconditioned=self.precondition)
+        d, report = self.linear.solve(operator, residual, forcing.eta, active)
+        self.linear_reports.append(report)
+        if not self.line_search:
+            return self._visit(system, z + d, forcing, report.evaluations + 1.0)
+        return self._search(system, state, d, forcing, report.evaluations, active)
+
+    def _search(
+        self,
+        system: System,
+        state: State[_Rows, _Problems],  # at the point from which the step goes
+        d: Tensor,  # the step
+        forcing: Forcing,
+        cost: Tensor,  # [b] so far
+        trying: Tensor,  # [b] bool, the problems that look for a step length
+    ) -> tuple[Evaluation, State[_Rows, _Problems]]:
+        """Shorten the step of each problem until it reduces the residual."""
+        groups, z, norm = system.groups, state.rows.z, state.problems.norm
+        length = torch.ones_like(norm)
+        for n in range(TRIES + 1):
+            cost = cost + trying.double()
+            evaluation, new = self._visit(system, z + groups.spread(length, d) * d, forcing, cost)
+            if n == TRIES:
+                break
+            helps = (new.problems.norm < (1 - DECREASE * length) * norm) | evaluation.converged
+            trying = trying & ~helps
+            if not bool(trying.any()):
+                break
+            length = torch.where(trying, SHORTER * length, length)
+        return evaluation, new
+
+    def _visit(
+        self, system: System, z: Tensor, forcing: Forcing | None, cost: float | Tensor
+    ) -> tuple[Evaluation, State[_Rows, _Problems]]:
+        value, jacobian = system.linearize(z)
+        residual = value - z
+        norm, size = system.groups.norm(residual), system.groups.norm(z)
+        evaluation = self.goal.judge(z, norm, size, cost)
+        return evaluation, State(_Rows(z, residual), _Problems(norm, size, forcing), jacobian)

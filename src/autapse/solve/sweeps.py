@@ -1,78 +1,97 @@
-"""Sweeps: each position in turn from its neighbours."""
+"""Sweeps: nonlinear Gauss–Seidel on a line."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
-import torch
 from torch import Tensor
 
 from autapse import checks
-from autapse.solve.base import Progress, Solver
-from autapse.solve.report import SolveReport
+from autapse.solve.base import IterativeSolver
+from autapse.solve.loop import Evaluation, Goal, Iteration, State
 from autapse.solve.system import System
 
 Order = Literal["symmetric", "red-black"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sweeps(Solver):
-    """Nonlinear Gauss–Seidel on a line: z_t ← F_t(z) with what the neighbours are by then, up to 100 iterations.
+class Sweeps(IterativeSolver):
+    """Nonlinear Gauss–Seidel on a line: z_t ← F_t(z) with the newest values of the neighbours, up to 100 iterations.
 
-    A symmetric iteration goes forth and back along the line and then evaluates the residual, three evaluations in all.
-    A red-black one updates every second position from the others and then the others from these, all of one colour at
-    once; what the second half is about to change is the residual, so that it costs one evaluation in all.
+    A symmetric iteration goes along the line and back, and then evaluates the residual: three evaluations in total. A
+    red-black iteration updates every second position from the others, all at once, and then the others from these. The
+    second update is the residual, so the iteration costs one evaluation in total.
+
+    >>> layer = autapse.ImplicitGRU(3, 4, solver=autapse.solve.Sweeps(order="red-black"))
+    >>> output, h_n = layer(torch.randn(5, 2, 3))
+    >>> layer.report.finished_by
+    ('sweeps', 'sweeps')
     """
 
     default_iterations: ClassVar[int] = 100
 
     order: Order = "symmetric"
-    """ "symmetric": position by position, forth and back. "red-black": one colour after the other."""
+    """ "symmetric": position by position, along the line and back. "red-black": one colour after the other."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         checks.one_of("order", self.order, get_args(Order))
 
-    @torch.no_grad()
-    def solve(
-        self, system: System, start: Tensor | None = None, rtol: float | None = None
-    ) -> tuple[Tensor, SolveReport]:
-        z = system.zero() if start is None else start
-        progress = Progress(system, z, self._tolerance(rtol), self.atol)
-        sweep = _forth_and_back if self.order == "symmetric" else _red_black
-        cost = 3.0 if self.order == "symmetric" else 1.0
-        for _ in range(self._limit()):
-            z, following, residual = sweep(progress.system, z)
-            progress.charge(cost)
-            progress.step()
-            groups = progress.system.groups
-            if not progress.note(z, groups.norm(residual), groups.norm(z)):
-                break
-            z = following
-            rows = progress.leave()
-            if rows is not None:
-                z = z.index_select(0, rows)
-        return progress.finish(self.name)
+    def _iteration(self, goal: Goal) -> Sweep:
+        return Symmetric(goal) if self.order == "symmetric" else RedBlack(goal)
 
 
-def _forth_and_back(system: System, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The point after a sweep, where the next one begins, and the residual of the point."""
-    z = z.clone()  # the best point so far may be this one
-    positions = system.positions()
-    for rows in (*positions, *reversed(positions[:-1])):  # the last is not due again where the sweep turns
-        z[rows] = system.evaluate_rows(z, rows)
-    return z, z, system.evaluate(z) - z
+class Sweep(Iteration[System, Tensor, tuple[()]]):
+    """One sweep per iteration; the state is the point from which the next sweep starts."""
+
+    cost: ClassVar[float]
+
+    def __init__(self, goal: Goal) -> None:
+        self.goal = goal
+
+    def sweep(self, system: System, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The point after a sweep from z, its residual, and the point from which the next sweep starts."""
+        raise NotImplementedError
+
+    def start(self, system: System, z: Tensor) -> tuple[Evaluation, State[Tensor, tuple[()]]]:
+        z, residual, following = self.sweep(system, z)
+        evaluation = self.goal.judge(z, system.groups.norm(residual), system.groups.norm(z), self.cost)
+        return evaluation, State(following, ())
+
+    def step(
+        self, system: System, state: State[Tensor, tuple[()]], active: Tensor
+    ) -> tuple[Evaluation, State[Tensor, tuple[()]]]:
+        return self.start(system, state.rows)
 
 
-def _red_black(system: System, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The same; the black rows are exact after their update, so that only the red ones have a residual."""
-    red, *black = system.colours()
-    if len(black) > 1:
-        raise NotImplementedError(f"{type(system).__name__} has more than two colours. Use Sweeps(order='symmetric').")
-    z = z.clone()
-    for rows in black:
-        z[rows] = system.evaluate_rows(z, rows)
-    following = z.clone()
-    following[red] = system.evaluate_rows(z, red)
-    return z, following, following - z
+class Symmetric(Sweep):
+    """Position by position, along the line and back."""
+
+    cost = 3.0
+
+    def sweep(self, system: System, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        z = z.clone()  # it may be the best point so far
+        positions = system.positions()
+        for rows in (*positions, *reversed(positions[:-1])):  # the last position needs no second update
+            z[rows] = system.evaluate_rows(z, rows)
+        return z, system.evaluate(z) - z, z
+
+
+class RedBlack(Sweep):
+    """All black rows, then all red rows. After their update the black rows are exact: only red ones have a residual."""
+
+    cost = 1.0
+
+    def sweep(self, system: System, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        red, *black = system.colours()
+        if len(black) > 1:
+            raise NotImplementedError(
+                f"{type(system).__name__} has more than two colours. Use Sweeps(order='symmetric')."
+            )
+        z = z.clone()
+        for rows in black:
+            z[rows] = system.evaluate_rows(z, rows)
+        following = z.clone()
+        following[red] = system.evaluate_rows(z, red)
+        return z, following - z, following

@@ -14,7 +14,7 @@ from autapse.forms import Form, State
 from autapse.native import ops
 from autapse.native.dispatch import kernels_serve
 from autapse.native.operands import KERNELS, Kind, Operands
-from autapse.unfold.reference import Scanned
+from autapse.unfold.reference import Note, Scanned
 
 
 def can_fuse(cell: Cell, weights: Any, x: Tensor, state: State) -> Form | None:
@@ -41,6 +41,7 @@ def scan_fused(
     keep: bool = True,  # all states of each step, not only the first, which is the output
     form: Form | None = None,  # what cell.fused gives, where the caller has it
     reverse: bool = False,  # from the last step to the first; for sequences of one length
+    note: Note | None = None,  # gets the report of each step that is solved; a kernel solves none
 ) -> Scanned:
     """The states after each step and at each sequence's own end."""
     form = cell.fused(cell.prepare()) if form is None else form
@@ -56,8 +57,8 @@ def scan_fused(
     keep = keep or type(cell).output is not Cell.output
     h, h_n, c, c_n, _ = ops.scan(operands, _tensor(sizes), kind, keep, save)
     if len(state) == 1:
-        return Scanned((h,), (h_n,))
-    return Scanned((h, c) if keep else (h,), (h_n, c_n))
+        return (h,), (h_n,)
+    return (h, c) if keep else (h,), (h_n, c_n)
 
 
 def _tensor(sizes: Sequence[int]) -> Tensor:

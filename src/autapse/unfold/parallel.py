@@ -22,7 +22,7 @@ from autapse.gradient.function import Function, opaque, reverse_mode_only
 from autapse.native.operands import KERNELS
 from autapse.sequences.batch import SequenceBatch
 from autapse.sequences.line import Line
-from autapse.solve.limits import Limits
+from autapse.solve.base import Limits
 from autapse.solve.report import NotConvergedWarning, SolveReport, merge
 from autapse.unfold.base import Unfold, Unfolded
 from autapse.unfold.unchanged import Unchanged

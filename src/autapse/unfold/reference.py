@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from torch import Tensor
 
@@ -12,13 +12,8 @@ from autapse.forms import State
 from autapse.sequences.walk import walk
 from autapse.solve import SolveReport
 
-
-class Scanned(NamedTuple):
-    """What a scan finds."""
-
-    states: State  # one [N, S] per state: after each step
-    final: State  # one [B, S] per carried tensor: at each sequence's own end
-    reports: Sequence[SolveReport] = ()  # one per step, where steps are solved
+Scanned = tuple[State, State]  # one [N, S] per state, after each step; one [B, S] per carried tensor, at the ends
+Note = Callable[[SolveReport], None]
 
 
 def scan_reference(
@@ -30,15 +25,15 @@ def scan_reference(
     keep: bool = True,  # all states of each step; the reference always has them
     weights: Any = None,  # what cell.prepare() gives, where the caller has it
     reverse: bool = False,  # from the last step to the first; for sequences of one length
+    note: Note | None = None,  # gets the report of each step that is solved
 ) -> Scanned:
     """The states after each step and at each sequence's own end."""
     weights = cell.prepare() if weights is None else weights
-    reports: list[SolveReport] = []
 
     def step(u: Tensor, state: State, t: int) -> State:
         new, report = cell.reported_step(u, state, weights, t, check=t == start)
-        reports.extend([] if report is None else [report])
+        if report is not None and note is not None:
+            note(report)
         return new
 
-    states, final = walk(step, cell.drive(x), state, sizes, start, reverse, len(cell.state_sizes))
-    return Scanned(states, final, reports)
+    return walk(step, cell.drive(x), state, sizes, start, reverse, len(cell.state_sizes))

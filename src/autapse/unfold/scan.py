@@ -15,10 +15,11 @@ from autapse import checks
 from autapse.cells import Cell
 from autapse.forms import State
 from autapse.sequences.batch import SequenceBatch
+from autapse.solve import SolveReport
 from autapse.solve.report import merge
 from autapse.unfold.base import Unfold, Unfolded
 from autapse.unfold.fused import can_fuse, scan_fused
-from autapse.unfold.reference import Scanned, scan_reference
+from autapse.unfold.reference import Note, Scanned, scan_reference
 from autapse.unfold.unchanged import Unchanged
 
 
@@ -62,11 +63,14 @@ class Scan(Unfold):
         turned = reverse and not (whole and batch.even)
         rows = batch.reverse(rows) if turned else rows
         run = scan_reference if form is None else scan_fused
+        reports: list[SolveReport] = []
         arguments = (cell, rows, initial, sizes, start, keep, weights if form is None else form)
-        scanned = run(*arguments, reverse and not turned) if whole else self._in_pieces(run, *arguments)
-        states = tuple(batch.reverse(part) for part in scanned.states) if turned else scanned.states
-        report = merge(scanned.reports, batch.count, worst=True) if scanned.reports else None
-        return Unfolded(states, scanned.final, report)
+        if whole:
+            states, final = run(*arguments, reverse and not turned, reports.append)
+        else:
+            states, final = self._in_pieces(run, *arguments, reports.append)
+        states = tuple(batch.reverse(part) for part in states) if turned else states
+        return Unfolded(states, final, merge(reports, batch.count, worst=True) if reports else None)
 
     def _is_whole(self, sizes: Sequence[int]) -> bool:
         """Whether the backward pass has nothing to compute again."""
@@ -77,26 +81,38 @@ class Scan(Unfold):
         return transformed or not torch.is_grad_enabled()
 
     def _in_pieces(
-        self, run: Any, cell: Cell, x: Tensor, state: State, sizes: Sequence[int], start: int, keep: bool, weights: Any
+        self,
+        run: Any,
+        cell: Cell,
+        x: Tensor,
+        state: State,
+        sizes: Sequence[int],
+        start: int,
+        keep: bool,
+        weights: Any,
+        note: Note,
     ) -> Scanned:
         """`run` on some steps at a time, which the backward pass runs again."""
         inputs, every = (x, *state), self.checkpoint_every or 1
         unchanged = Unchanged([*cell.parameters(), *cell.buffers(), *inputs])
+        noted: set[int] = set()  # pieces that have run: steps recomputed in the backward pass are not reported
 
-        def run_unchanged(*arguments: Any) -> Any:
+        def run_unchanged(piece: int, *arguments: Any) -> Any:
             unchanged.check([*cell.parameters(), *cell.buffers(), *inputs])
-            return run(*arguments)
+            first = piece not in noted
+            noted.add(piece)
+            return run(*arguments, note=note if first else None)
 
         pieces = [sizes[n : n + every] for n in range(0, len(sizes), every)]
-        traces: list[Scanned] = []
+        traces: list[State] = []
         ended: list[State] = []
         for n, (piece, rows) in enumerate(zip(pieces, x.split([sum(piece) for piece in pieces]), strict=True)):
             # Sequences that ended in an earlier piece leave, so that a piece is a batch of its own.
             ended.append(tuple(s[piece[0] :] for s in state))
             state = tuple(s[: piece[0]] for s in state)
-            arguments = (cell, rows, state, piece, start + n * every, keep, weights)
-            traces.append(checkpoint(run_unchanged, *arguments, use_reentrant=False))
-            state = traces[-1].final
-        states = tuple(torch.cat(column) for column in zip(*(trace.states for trace in traces), strict=True))
+            arguments = (n, cell, rows, state, piece, start + n * every, keep, weights)
+            trace, state = checkpoint(run_unchanged, *arguments, use_reentrant=False)
+            traces.append(trace)
+        states = tuple(torch.cat(column) for column in zip(*traces, strict=True))
         final = tuple(torch.cat(column) for column in zip(state, *reversed(ended), strict=True))
-        return Scanned(states, final, [report for trace in traces for report in trace.reports])
+        return states, final
