@@ -28,14 +28,12 @@ def kernels_serve(x: Tensor, *others: Tensor) -> bool:
     )
 
 
-def _keys(tensor: Tensor) -> int:
-    return torch._C._dispatch_keys(tensor).raw_repr()
+def _keys_of_plain_tensors(inference: bool) -> int:
+    with torch.inference_mode(inference):
+        return torch._C._dispatch_keys(torch.empty(0, device="cpu")).raw_repr()
 
 
-with torch.inference_mode():
-    _PLAIN = {_keys(torch.empty(0))}
-with torch.inference_mode(False):
-    _PLAIN.add(_keys(torch.empty(0)))
+_PLAIN = {_keys_of_plain_tensors(False), _keys_of_plain_tensors(True)}
 
 
 def is_plain(*tensors: Tensor | None) -> bool:
@@ -44,11 +42,16 @@ def is_plain(*tensors: Tensor | None) -> bool:
     It may if nothing traces, wraps or transforms the call: no compiler, no mode, no tensor that is not just memory of
     the CPU (subclasses, fake tensors, wrappers of torch.func, negated views).
     """
-    return (
-        not torch.compiler.is_compiling()
-        and not torch._C._has_torch_function(tensors)  # of a tensor or of a mode
-        and not torch._C._len_torch_dispatch_stack()
-        and not torch._C._are_functorch_transforms_active()
-        and torch._C._get_tracing_state() is None
-        and all(tensor is None or _keys(tensor) in _PLAIN for tensor in tensors)
-    )
+    if (
+        torch.compiler.is_compiling()
+        or torch._C._has_torch_function(tensors)  # of a tensor or of a mode
+        or torch._C._len_torch_dispatch_stack()
+        or torch._C._are_functorch_transforms_active()
+        or torch._C._get_tracing_state() is not None
+    ):
+        return False
+    keys = torch._C._dispatch_keys
+    for tensor in tensors:  # noqa: SIM110 - every small call comes here, and all() takes a microsecond more
+        if tensor is not None and keys(tensor).raw_repr() not in _PLAIN:
+            return False
+    return True

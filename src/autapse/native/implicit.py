@@ -1,7 +1,7 @@
 """The kernels of implicit networks as functions of tensors: the implicit GRU's rule, and tridiagonal systems.
 
-They serve solvers, which work without autograd; shapes are those of src/abi.h. Every tensor is checked before a kernel
-runs; what a kernel writes to must be contiguous, at least each [M, H] part of it.
+Solvers call them, without autograd; shapes are those of src/abi.h. Every tensor is checked before a kernel runs. A
+tensor that a kernel writes to must be contiguous, or at least each [M, H] part of it.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from autapse.native import library
 from autapse.native.library import MOST_OFFSETS, MOST_WINDOW
 from autapse.native.operands import check_dtype, check_memory, check_shape, dense
 
-SLOPE_PARTS = 7  # beside two for each offset
-MOST_ITERATIONS = 1 << 20  # of GMRES, which needs memory for each
+SLOPE_PARTS = 7  # in addition to two per offset
+MOST_ITERATIONS = 1 << 20  # of GMRES, which needs memory for each iteration
 
 
 class Sequences(NamedTuple):
-    """Ragged sequences, longest first, on the stencil (−1, 1). Rows: those of even steps, then those of odd ones."""
+    """Ragged sequences, longest first, on the stencil (−1, 1). Rows of even steps come before those of odd steps."""
 
     lengths: Tensor  # [B]
-    own_edges: bool = False  # each sequence has its own states past its ends
+    own_edges: bool = False  # whether each sequence has its own states past its ends
     lower: int = 0  # which of the offsets is −1
 
     def describe(self, rows: int) -> tuple[library.RedBlackStruct, Tensor]:
-        """The struct for tensors of so many rows, and the tensor that it points to."""
+        """The struct for tensors with `rows` rows, and the tensor that it points to."""
         check_shape("lengths", self.lengths.shape, (None,))
         (lengths,) = dense(("lengths",), (self.lengths,), torch.int64)
-        made = library.RedBlackStruct(count=len(lengths), rows=rows, lengths=lengths.data_ptr())
-        made.lower, made.own_edges = self.lower != 0, self.own_edges
-        return made, lengths
+        struct = library.RedBlackStruct(count=len(lengths), rows=rows, lengths=lengths.data_ptr())
+        struct.lower, struct.own_edges = self.lower != 0, self.own_edges
+        return struct, lengths
 
     def fail(self, rows: int, also: str = "") -> NoReturn:
         rule = f"never grow, be at least 0 and sum to the number of rows, {rows}{also}"
@@ -43,7 +43,7 @@ class Sequences(NamedTuple):
 
 
 class ImplicitKernel:
-    """The rule with its matrices packed, once for a solve and its adjoint."""
+    """The implicit GRU's rule. Its matrices are packed once, for a solve and its adjoint."""
 
     def __init__(self, switches: Tensor, gates: Tensor, candidate: Tensor) -> None:  # [J, H, H], [2H, H], [H, H]
         self.dtype = switches.dtype
@@ -67,13 +67,13 @@ class ImplicitKernel:
     def evaluate(
         self,
         u: Tensor,  # [., (J + 3)·H]
-        drive_rows: Tensor | None,  # [M], rows of u; None where they are its first M
-        table: Tensor,  # [R, H], the states that neighbours are among
-        edges: Tensor,  # [E, H], those past the ends
+        drive_rows: Tensor | None,  # [M], rows of u; None for its first M rows
+        table: Tensor,  # [R, H], states of the neighbours
+        edges: Tensor,  # [E, H], states past the ends
         index: Sequence[Tensor],  # [M] per offset, into [table, edges]
         h: Tensor,  # [M, H], written
-        bands: Tensor | None,  # [J, M, H], written; rows may be part of a longer tensor's
-        slope: Tensor | None,  # [2J + 7, M, H], written, in the same way
+        bands: Tensor | None,  # [J, M, H], written; may be some rows of a longer tensor
+        slope: Tensor | None,  # [2J + 7, M, H], written; likewise
     ) -> None:
         J, H = self.offsets, self.hidden
         self._check_written("h", h, (None, H))
@@ -116,7 +116,7 @@ class ImplicitKernel:
         return arguments
 
     def _pull(self, slope: Tensor, v: Tensor) -> tuple[library.ImplicitStruct, Tensor]:
-        """The problem without its result, and the v that it points to."""
+        """The problem without its result, and the `v` that it points to."""
         (v,) = self._checked({"v": (v, (None, self.hidden))})
         problem = self._for(len(v))
         self._set_slope(problem, slope, len(v))
@@ -129,8 +129,8 @@ class ImplicitKernel:
         drive_rows: Tensor | None,
         edges: Tensor,
         sequences: Sequences,
-        z: Tensor,  # [N, H], where it begins; overwritten by the best that was found
-        **settings: float,  # as src/abi.h names them
+        z: Tensor,  # [N, H], the start; overwritten by the best iterate
+        **settings: float,  # with the names of src/abi.h
     ) -> tuple[Tensor, Tensor, Tensor]:  # [B] each
         """The tridiagonal iteration on the stencil (−1, 1): residual, iterations and success of each sequence."""
         self._check_stencil()
@@ -145,11 +145,11 @@ class ImplicitKernel:
         (drive_rows,) = _rows(("drive_rows",), (drive_rows,), N)
         problem.u, problem.edges, problem.drive_count = u.data_ptr(), edges.data_ptr(), len(u)
         problem.drive_rows = None if drive_rows is None else drive_rows.data_ptr()
-        told = _Told(len(lengths))
-        relaxation = library.RelaxationStruct(layout=layout, z=z.data_ptr(), **told.addresses, **settings)
+        outcome = _Outcome(len(lengths))
+        relaxation = library.RelaxationStruct(layout=layout, z=z.data_ptr(), **outcome.addresses, **settings)
         if not library.run("implicit_relax", problem, relaxation):
             sequences.fail(N, f", and drive_rows must be {N} of the {len(u)} rows of u")
-        return told.result
+        return outcome.result
 
     def adjoint(
         self,
@@ -158,7 +158,7 @@ class ImplicitKernel:
         g: Tensor,  # [N, H]
         **settings: float,
     ) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:  # [N, H]; [B] each
-        """V = g + Jᵀ·v by GMRES on the stencil (−1, 1); and residual, iterations and success of each sequence."""
+        """v = g + Jᵀ·v by GMRES on the stencil (−1, 1); and residual, iterations and success of each sequence."""
         self._check_stencil()
         if not 0 <= settings["max_iterations"] <= MOST_ITERATIONS:
             checks.fail("max_iterations", f"be from 0 to {MOST_ITERATIONS}", settings["max_iterations"])
@@ -167,14 +167,14 @@ class ImplicitKernel:
         problem = self._for(len(g))
         self._set_slope(problem, slope, len(g))
         layout, lengths = sequences.describe(len(g))
-        told = _Told(len(lengths))
-        adjoint = library.AdjointStruct(layout=layout, g=g.data_ptr(), v=v.data_ptr(), **told.addresses, **settings)
+        outcome = _Outcome(len(lengths))
+        adjoint = library.AdjointStruct(layout=layout, g=g.data_ptr(), v=v.data_ptr(), **outcome.addresses, **settings)
         if not library.run("implicit_adjoint", problem, adjoint):
             sequences.fail(len(g))
-        return v, told.result
+        return v, outcome.result
 
     def _for(self, rows: int) -> library.ImplicitStruct:
-        """A problem of this call's own: two threads may be in backward passes of one graph."""
+        """A copy for one call: two threads may run backward passes of one graph."""
         problem = library.ImplicitStruct.from_buffer_copy(self.problem)
         problem.rows, problem.threads = rows, torch.get_num_threads()
         return problem
@@ -184,7 +184,7 @@ class ImplicitKernel:
             checks.fail("the rule", "have the stencil (-1, 1) for the native solvers", f"{self.offsets} offsets")
 
     def _checked(self, given: dict[str, tuple[Tensor, Sequence[int | None]]]) -> list[Tensor]:
-        """Tensors that a kernel reads, contiguous, if they have the shapes beside them."""
+        """The tensors, contiguous, if each has the shape next to it. A kernel may read them."""
         for name, (tensor, shape) in given.items():
             check_shape(name, tensor.shape, shape)
         return dense(tuple(given), [tensor for tensor, _ in given.values()], self.dtype)
@@ -194,7 +194,7 @@ class ImplicitKernel:
         problem.slope, problem.slope_stride = slope.data_ptr(), slope.stride(0)
 
     def _check_written(self, name: str, tensor: Tensor, shape: Sequence[int | None]) -> None:
-        """What a kernel writes to, so that it cannot be copied: [M, H], or several of them at any distance."""
+        """A tensor that a kernel writes to must be [M, H], or several of these at any distance; it cannot be copied."""
         check_shape(name, tensor.shape, shape)
         (rows, columns), (along, across) = tensor.shape[-2:], tensor.stride()[-2:]
         if (rows > 1 and along != columns) or (columns > 1 and across != 1):
@@ -205,15 +205,15 @@ class ImplicitKernel:
 
 
 def _rows(names: Sequence[str], tensors: Sequence[Tensor | None], count: int) -> list[Any]:
-    """Index tensors, contiguous, if each has `count` entries; the library checks these."""
+    """Index tensors, contiguous, if each has `count` entries; the library checks their values."""
     for name, tensor in zip(names, tensors, strict=True):
         if tensor is not None:
             check_shape(name, tensor.shape, (count,))
     return dense(names, tensors, torch.int64)
 
 
-class _Told:
-    """Where a solver writes how each sequence went."""
+class _Outcome:
+    """Memory for a solver's residual, iterations and success of each sequence."""
 
     def __init__(self, count: int) -> None:
         self.residual = torch.zeros(count, dtype=torch.float64)
@@ -251,7 +251,7 @@ class TridiagonalKernel:
             setattr(self.problem, name, tensor.data_ptr())
 
     def __call__(self, right: Tensor) -> Tensor:  # [R, S], R ≤ N, zero beyond -> [N, S]
-        """Eliminated at the first call."""
+        """The solution. The first call eliminates the system."""
         rows, channels = self.kept[0].shape
         check_shape("right", right.shape, (None, channels))
         if len(right) > rows:

@@ -159,29 +159,27 @@ def check_shape(name: str, got: Shape | None, shape: Sequence[int | None]) -> Sh
 
 
 def dense(names: Sequence[str], tensors: Sequence[Tensor | None], dtype: torch.dtype) -> list[Any]:
-    """Each tensor as the kernels read it: contiguous. Fails unless it has this dtype and is whole, on the CPU."""
-    made: list[Any] = []
-    for name, given in zip(names, tensors, strict=True):
+    """Each tensor, made contiguous. It must have this dtype, and its memory must be on the CPU and complete."""
+    contiguous: list[Any] = list(tensors)
+    for n, given in enumerate(tensors):
         if given is None:
-            made.append(None)
             continue
         if given.dtype is not dtype:
-            _fail_dtype(name, dtype, given.dtype)
-        tensor = given.contiguous()
+            _fail_dtype(names[n], dtype, given.dtype)
+        contiguous[n] = tensor = given.contiguous()
         if not tensor.is_cpu or tensor.untyped_storage().nbytes() < tensor.nbytes or tensor.storage_offset():
-            check_memory(name, tensor)
-        made.append(tensor)
-    return made
+            check_memory(names[n], tensor)
+    return contiguous
 
 
 def check_memory(name: str, tensor: Tensor) -> None:
-    """Fails unless the tensor is on the CPU and its storage, which Python code may have shrunk, has all elements."""
+    """The tensor must be on the CPU, and its storage, which Python code may have shrunk, must have all elements."""
     if not tensor.is_cpu:
         checks.fail(name, "be on the CPU", tensor.device)
-    there = tensor.untyped_storage().nbytes()
+    available = tensor.untyped_storage().nbytes()
     last = tensor.storage_offset() + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
-    if tensor.numel() and there < (last + 1) * tensor.element_size():
-        checks.fail(name, f"have memory for its shape {tuple(tensor.shape)}", f"a storage of {there} bytes")
+    if tensor.numel() and available < (last + 1) * tensor.element_size():
+        checks.fail(name, f"have memory for its shape {tuple(tensor.shape)}", f"a storage of {available} bytes")
 
 
 def check_dtype(dtype: torch.dtype) -> None:

@@ -118,7 +118,7 @@ class Described(NamedTuple):
 def describe_problem(operands: Operands, sizes: Tensor, kind: Kind) -> Described:
     """The problem of a scan. All is checked here except the values of `sizes`, which the library checks."""
     plan = _plan(operands, sizes, kind)
-    operands = Operands(*dense(Operands._fields, operands, operands.x.dtype))
+    operands = Operands._make(dense(Operands._fields, operands, operands.x.dtype))
     (sizes,) = dense(("sizes",), (sizes,), torch.int64)
     problem = library.ScanStruct.from_buffer_copy(plan.problem)
     problem.threads = torch.get_num_threads()

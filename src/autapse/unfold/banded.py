@@ -15,10 +15,10 @@ from autapse.solve.report import plain
 
 def eliminated(
     layout: RedBlack,
-    bands: dict[int, Tensor],  # offset -> [N, S]; what they have at the edges does not count
+    bands: dict[int, Tensor],  # offset -> [N, S]; values at the edges are ignored
     transposed: bool = False,
 ) -> Callable[[Tensor], Tensor]:
-    """The inverse of I − bands, or of its transpose: from [R, S], R ≤ N and zero beyond, to [N, S]."""
+    """The inverse of I − bands, or of its transpose, for a right side [R, S] whose rows from R to N are zero."""
     rows = next(iter(bands.values()))
     if set(bands) == {-1, 1} and kernels_serve(rows):
         return TridiagonalKernel(bands[-1].contiguous(), bands[1].contiguous(), native_sequences(layout), transposed)
@@ -35,7 +35,7 @@ def native_sequences(layout: RedBlack) -> Sequences:
 
 
 def _moved(layout: RedBlack, rows: Tensor, offset: int) -> Tensor:
-    """At each position what `rows` have at an offset from it; zero past the ends."""
+    """The rows at an offset from each position; zero past the ends."""
     zeros = rows.new_zeros(2 * layout.count if layout.edges else 1, rows.shape[1])
     return torch.cat([
         torch.cat([rows[layout.other(colour)], zeros]).index_select(0, layout.neighbours[colour][offset])
@@ -44,7 +44,7 @@ def _moved(layout: RedBlack, rows: Tensor, offset: int) -> Tensor:
 
 
 class Banded:
-    """The eliminated system; call it with a right side. No pivots: couplings of gates add up to less than 1."""
+    """The eliminated system; call it with a right side. It needs no pivots: couplings of gates sum to less than 1."""
 
     def __init__(self, layout: RedBlack, bands: dict[int, Tensor]) -> None:  # offset -> [N, S], zero at the edges
         self.layout = layout
@@ -53,8 +53,8 @@ class Banded:
         self.inverse = rows.new_ones(rows.shape)
         empty = torch.zeros_like(rows)
         distances = range(1, self.reach + 1)
-        self.upper = {i: bands.get(i, empty).clone() for i in distances}  # of later rows, divided by the diagonal
-        self.lower = {j: bands.get(-j, empty).clone() for j in distances}  # of earlier rows, before the division
+        self.upper = {i: bands.get(i, empty).clone() for i in distances}  # to later rows, divided by the diagonal
+        self.lower = {j: bands.get(-j, empty).clone() for j in distances}  # to earlier rows, not divided
         for t, here in enumerate(layout.positions):
             for j in range(min(self.reach, t), 0, -1):  # the farthest first: it adds to the nearer ones
                 self._eliminate(t, j, here)
@@ -67,7 +67,7 @@ class Banded:
         return slice(first, first + self.layout.sizes[t])
 
     def _eliminate(self, t: int, j: int, here: slice) -> None:
-        """y_{t−j} = … + Σ_i upper_i∘y_{t−j+i}: its part of row t goes to what is nearer, to the diagonal, or beyond."""
+        """Insert y_{t−j} = … + Σ_i upper_i∘y_{t−j+i} into row t: this changes its nearer, diagonal or later entries."""
         factor, there = self.lower[j][here], self._earlier(t, j)
         for i in range(1, self.reach + 1):
             part = factor * self.upper[i][there]

@@ -52,7 +52,7 @@ def scan_fused(
     else:
         weight, bias = affine
     operands, kind = describe(form, x, weight, bias, state, len(sizes), start)
-    kind = kind._replace(reverse=reverse)
+    kind = kind._replace(reverse=True) if reverse else kind
     save = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in operands)
     keep = keep or type(cell).output is not Cell.output
     h, h_n, c, c_n, _ = ops.scan(operands, _tensor(sizes), kind, keep, save)
@@ -62,7 +62,7 @@ def scan_fused(
 
 
 def _tensor(sizes: Sequence[int]) -> Tensor:
-    if sizes and sizes[0] == sizes[-1]:  # many times quicker than going through a long list
+    if sizes and sizes[0] == sizes[-1]:  # many times faster than converting a long list
         return torch.full((len(sizes),), sizes[0], dtype=torch.int64)
     return torch.tensor(sizes, dtype=torch.int64)
 

@@ -1,4 +1,4 @@
-"""One step at a time, the weights prepared once: by the native kernels where they can, else by the reference."""
+"""Streaming: one step at a time with weights prepared once, by a native kernel if possible, else by the reference."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Stepper(Protocol):
 
 @torch.no_grad()
 def make_stepper(cell: Cell, states: State, like: Tensor) -> Stepper:
-    """The stepper of a cell that starts from `states` and will get input of the kind of `like`."""
+    """A stepper that starts from `states`, for input with the dtype and device of `like`."""
     weights = cell.prepare()
     form = can_fuse(cell, weights, like, states) if type(cell).output is Cell.output else None
     return ReferenceStepper(cell, states, weights) if form is None else FusedStepper(cell, states, form)
@@ -58,12 +58,12 @@ class FusedStepper:
         weight, bias = affine or (None, None)
         self._drive = None if affine else cell.driver()
         width = cell.input_size if affine else cell.drive(states[0].new_zeros(1, cell.input_size)).shape[1]
-        # Coefficients that depend on the position: all of them, one row picked at each step.
+        # If coefficients depend on the position, the table of all positions is kept and each step reads one row.
         alpha = getattr(form, "alpha", None)
         self._last = len(alpha) - 1 if isinstance(alpha, Tensor) and alpha.dim() == 2 else 0
         x = states[0].new_zeros(batch, width)
         operands, kind = describe(form, x, weight, bias, self.states, self._last + 1, 0)
-        # The check wants a step for each row of coefficients. No sequence runs after the first, the only one we need.
+        # The check needs one step per row of coefficients. There are no sequences at the steps after the first.
         sizes = torch.tensor([batch, *[0] * self._last])
         self._problem, self._held, *self._kept = ops.describe_problem(operands, sizes, kind)
         self._problem.steps = 1

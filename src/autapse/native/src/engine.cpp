@@ -1,5 +1,5 @@
 // The kernels of one instruction set: compiled once for each, with AUTAPSE_VECTOR_BYTES and AUTAPSE_ENGINE set.
-// Everything is in an unnamed namespace, so that no function of one instruction set can stand in for another's.
+// Everything is in an unnamed namespace, so that the linker cannot replace a function by another instruction set's.
 #include "adjoint.h"
 #include "implicit.h"
 #include "driver.h"
@@ -51,7 +51,7 @@ template <class T> Form<T>* make_form(const autapse_scan& p, Scratch& scratch) {
     }
 }
 
-// use(form, scan) with everything that the problem needs; `failure` where memory ran out
+// use(form, scan) with all that the problem needs; `failure` if there is no memory
 template <class T, class Result, class F> Result with_scan(const autapse_scan& p, Result failure, F&& use) {
     static thread_local Scratch scratch;
     scratch.begin();

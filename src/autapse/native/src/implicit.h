@@ -3,8 +3,8 @@
 //   a_j = u_j + U_j h_j, s_j = sigmoid(a_j) / sum of all, m = sum of s_j h_j over the neighbours j,
 //   z, r = sigmoid(u + U m), n = tanh(u_h + U_h (r m)), h = m + z (n - m).
 //
-// Positions do not meet here: threads take rows of their own, in blocks that stay in the second cache together with what
-// is computed on the way. A row's result does not depend on the rows beside it.
+// Positions do not interact here: each thread takes its own rows, in blocks that fit into the second cache together with
+// all intermediate results. A row's result does not depend on the rows next to it.
 #pragma once
 
 #include <cstring>
@@ -19,7 +19,7 @@ namespace {
 constexpr int64_t rule_block = 48; // rows of a block: a multiple of every tile's height
 constexpr int64_t most_offsets = 8;
 
-// What pull needs of each row; [part][M][H]. Those of the offsets come first: s_j, then dm/da_j.
+// The values of each row that pull needs, [part][M][H]. The parts of the offsets come first: s_j, then dm/da_j.
 enum Slope { slope_z, slope_by_z, slope_r, slope_by_r, slope_by_new, slope_mixed, slope_reset, slope_parts };
 
 template <class T> INLINE Vec<T> exp_of(Vec<T> x) {
@@ -38,7 +38,7 @@ public:
     int64_t evaluate_work() const { return rule_block * W * (2 * J + 5); }
     int64_t pull_work() const { return rule_block * W * 6; }
 
-    // The rule at rows `rows[0 .. count)`; state(j, row) is where the state of neighbour j lies. Writes h, bands, slope.
+    // The rule at rows `rows[0 .. count)`; state(j, row) points to the state of neighbour j. Writes h, bands, slope.
     template <class Rows, class State> void evaluate_rows(Rows rows, int64_t count, T* work, State&& state) const {
         for (int64_t first = 0; first < count; first += rule_block)
             evaluate_block(
@@ -144,7 +144,7 @@ private:
         const int64_t area = rule_block * W, wide = padded<T>(2 * H);
         T *near = work, *args = near + J * area, *mixed = args + J * area, *both = mixed + area, *reset = both + 2 * area;
         for (int64_t j = 0; j < J; j++) {
-            // Side by side, as the product wants them.
+            // Contiguous, for the product.
             for (int64_t i = 0; i < count; i++)
                 std::memcpy(near + j * area + i * W, state(j, rows(i)), H * sizeof(T));
             multiply(count, near + j * area, W, forward[j], args + j * area, W);
@@ -167,7 +167,7 @@ private:
                 a[j] = lane.load(u + j * H + c) + lane.load(args + j * area + c);
                 top = a[j] > top ? a[j] : top;
             }
-            // Scaled by the largest where all are small: their quotients are fine when they themselves underflow.
+            // If all are small, scale by the largest: their quotients are finite even if they underflow.
             top = top > T(0) ? Vec<T>{} : top;
             const Vec<T> scale = exp_of<T>(top);
             for (int64_t j = 0; j < J; j++) total += weight[j] = T(1) / (exp_of<T>(top - a[j]) + scale);

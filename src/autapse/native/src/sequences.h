@@ -1,5 +1,5 @@
-// What the native solvers of implicit systems share: where the rows of each sequence lie, which thread has which
-// sequences, and the tridiagonal systems of one sequence.
+// Shared by the native solvers of implicit systems: the rows of each sequence, the sequences of each thread, and the
+// tridiagonal systems of one sequence.
 #pragma once
 
 #include "implicit.h"
@@ -13,7 +13,7 @@ public:
     explicit RedBlack(const autapse_red_black& l)
         : count(l.count), total(l.rows), offsets{l.lower ? 1 : -1, l.lower ? -1 : 1}, edges(l.own_edges != 0), given(l.lengths) {}
 
-    // Where everything lies, from the lengths alone, so that it cannot contradict itself.
+    // Computes all positions from the lengths alone, so that they cannot contradict each other.
     autapse_result fill(Scratch& scratch) {
         int64_t *own_lengths = scratch.take<int64_t>(count), *own_steps = scratch.take<int64_t>(total);
         int64_t* own_sequences = scratch.take<int64_t>(total);
@@ -49,7 +49,7 @@ public:
     int64_t free = 0;
     const int64_t *first = nullptr, *lengths = nullptr, *step_of = nullptr, *sequence_of = nullptr;
     const int64_t offsets[2];
-    const bool edges; // each sequence has its own states before and after; else one row of zeros serves all
+    const bool edges; // whether each sequence has its own states before and after it; if not, one row serves all
 
     int64_t row(int64_t t, int64_t b) const { return first[t] + b; }
     int64_t edge(int64_t t, int64_t b) const { return edges ? (t < 0 ? b : count + b) : 0; }
@@ -96,7 +96,7 @@ inline int64_t list_rows(const RedBlack& layout, const int64_t* chosen, int64_t 
 }
 
 // y_t - lower_t y_{t-1} - upper_t y_{t+1} = right_t of one sequence, channel by channel, by elimination without pivots;
-// or the transposed system. `inverse` and `ahead` hold what was eliminated.
+// or the transposed system. `inverse` and `ahead` hold the eliminated system.
 template <class T> struct Elimination {
     const RedBlack& layout;
     int64_t H;

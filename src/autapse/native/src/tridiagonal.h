@@ -1,4 +1,4 @@
-// Tridiagonal systems along sequences, for implicit networks that have no kernel of their own.
+// Tridiagonal systems along sequences, for implicit networks without a kernel.
 #pragma once
 
 #include "sequences.h"
@@ -16,7 +16,7 @@ template <class T> int solve_tridiagonal(const autapse_tridiagonal& p, Scratch& 
                                 static_cast<T*>(p.ahead),
                                 p.transposed != 0};
     in_parallel(layout.threads((double)layout.total * p.channels * 8, p.threads), [&](Team team) {
-        // Sequences are sorted by length, so every thread takes each so-many-th of them.
+        // Sequences are sorted by length, so taking every n-th of them gives each thread about the same work.
         for (int64_t b = team.index; b < layout.count; b += team.count) {
             if (!p.factored) system.eliminate(b);
             if (p.right) system.solve(b, static_cast<const T*>(p.right), p.right_rows, static_cast<T*>(p.y));

@@ -26,7 +26,7 @@ template <class T> struct LongShortTerm final : Form<T> {
         this->matrix_gradient(0, 0, 4 * H, Source::previous, 0, O);
         if (peepholes && p.grad_offset) this->totals.add({this->out(p.grad_offset), peepholes_at, 3 * H});
         if (projected && p.grad_projection)
-            this->outers.add({this->out(p.grad_projection), state_at, O, Source::grads, product_at, H, false});
+            this->outers.add({this->out(p.grad_projection), state_at, O, Source::grads, product_at, H});
     }
 
     void forward(const Step<T>& s) const override {
