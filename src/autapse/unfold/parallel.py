@@ -227,7 +227,9 @@ class _Steps(_System):
     @cached_property
     def _together(self) -> bool:
         """Whether rows of different positions can share a call: our forms' can; of a user's step its author knows."""
-        ours = isinstance(self.cell, FormCell) and type(self.cell).step is FormCell.step and type(self.weights) in KERNELS
+        ours = (
+            isinstance(self.cell, FormCell) and type(self.cell).step is FormCell.step and type(self.weights) in KERNELS
+        )
         return ours or not self.cell.depends_on_position
 
     def _weights(self, part: slice) -> Any:

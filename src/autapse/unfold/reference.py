@@ -12,7 +12,6 @@ from autapse.cells import Cell
 from autapse.forms import State
 from autapse.solve import SolveReport
 
-
 Scanned = tuple[State, State]  # one [N, S] per state, after each step; one [B, S] per carried tensor, at the ends
 Note = Callable[[SolveReport], None]
 
