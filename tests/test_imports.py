@@ -31,7 +31,7 @@ MAY_IMPORT = {
     "errors": set(),
     "plugins": {"checks"},
     "per_thread": set(),
-    "forms": BOTTOM | RULES - {"cells"},
+    "forms": BOTTOM | RULES - {"cells"} | {"sequences"},
     "cells": BOTTOM | RULES,
     "gradient": BOTTOM | RULES - {"cells"},
     "solve": {"checks"},

@@ -32,10 +32,9 @@ from autapse.forms.implicit_gru import ImplicitGRURule
 from autapse.layers import Layer
 from autapse.native import library, ops
 from autapse.native.implicit import SLOPE_PARTS, ImplicitKernel, Sequences, TridiagonalKernel
-from autapse.native.operands import ACTIVATIONS, FORMS, GATES, Kind, Operands
+from autapse.native.operands import ACTIVATIONS, KERNELS, Kind, Operands
 from autapse.sequences.red_black import RedBlack
 from autapse.unfold.banded import native_sequences
-from autapse.unfold.fused import scan_operands
 from autapse.unfold.implicit_system import ImplicitSystem
 from native.kernels import near, running
 
@@ -148,7 +147,8 @@ def random_lengths(rng: random.Random) -> list[int]:
 
 def random_scan(rng: random.Random) -> tuple[Operands, Tensor, Kind]:
     """A right call. Kinks of relu and modrelu need float64, where rounding does not cross them."""
-    form, hidden, inputs = rng.choice(FORMS), rng.randint(1, 20), rng.randint(1, 12)
+    code, hidden, inputs = rng.randrange(len(KERNELS)), rng.randint(1, 20), rng.randint(1, 12)
+    form = KERNELS[code].name
     lengths = random_lengths(rng)
     if rng.random() < 0.005:  # several threads, several chunks
         hidden, lengths = rng.randint(30, 70), sorted((rng.randint(1, 60) for _ in range(30)), reverse=True)
@@ -157,8 +157,8 @@ def random_scan(rng: random.Random) -> tuple[Operands, Tensor, Kind]:
     dtype = torch.float64 if ACTIVATIONS[activation] in ("relu", "modrelu") else rng.choice(DTYPES)
     inner = rng.randint(1, 3) if form in ("leaky", "chain") else 1
     reverse = len(set(sizes.tolist())) == 1 and rng.random() < 0.5
-    kind = Kind(FORMS.index(form), activation, inner, rng.random() < 0.5, rng.random() < 0.5, reverse)
-    rows, batch, steps, G = int(sizes.sum()), len(lengths), len(sizes), GATES[form] * hidden
+    kind = Kind(code, activation, inner, rng.random() < 0.5, rng.random() < 0.5, reverse)
+    rows, batch, steps, G = int(sizes.sum()), len(lengths), len(sizes), KERNELS[code].gates * hidden
 
     def values(*shape: int, scale: float = 1.0) -> Tensor:
         return scale * torch.randn(shape, dtype=dtype)
@@ -230,14 +230,14 @@ def fuzz_scan(rng: random.Random) -> str:
         if isinstance(result, str):
             return REFUSED
         if right or same_at_each_step(operands, kind):
-            expected = scan_operands(operands, sizes, kind)
+            expected = KERNELS[kind.form].reference_scan(operands, sizes, kind)
             compare(f"scan {describe(operands, sizes, kind)}", result[:4], expected, keep or save)
     return RIGHT if right else COMPUTED
 
 
 def same_at_each_step(operands: Operands, kind: Kind) -> bool:
     """Whether a shared gate has one pair of coefficients, as the reference takes for granted; other forms always."""
-    pairs = [t for t in (operands.alpha, operands.beta) if t is not None and FORMS[kind.form] == "shared_gate"]
+    pairs = [t for t in (operands.alpha, operands.beta) if t is not None and KERNELS[kind.form].name == "shared_gate"]
     return all(bool((t == t[:1]).all()) for t in pairs)
 
 
@@ -284,12 +284,16 @@ def compare_gradients(operands: Operands, sizes: Tensor, kind: Kind) -> None:
     operands = Operands(*(None if t is None else t.requires_grad_() for t in operands))
     there = [t for t in operands if t is not None]
     results = ops.scan(operands, sizes, kind, keep_cells=True, save=True)[:4]
-    used = [(r, e) for r, e in zip(results, scan_operands(operands, sizes, kind), strict=True) if e is not None]
+    used = [
+        (r, e)
+        for r, e in zip(results, KERNELS[kind.form].reference_scan(operands, sizes, kind), strict=True)
+        if e is not None
+    ]
     outer = [torch.randn_like(r) for r, _ in used]
     keywords = {"allow_unused": True, "materialize_grads": True}
     found = torch.autograd.grad([r for r, _ in used], there, outer, **keywords)
     expected = torch.autograd.grad([e for _, e in used], there, outer, **keywords)
-    if FORMS[kind.form] == "shared_gate":  # the reference has the sum over the steps in the first row
+    if KERNELS[kind.form].name == "shared_gate":  # the reference has the sum over the steps in the first row
         found, expected = ([g.sum(0) if g.shape[-1:] == (2,) else g for g in grads] for grads in (found, expected))
     try:
         near(found, expected, gradient=True)

@@ -14,7 +14,7 @@ import autapse
 from autapse.checks import InputError
 from autapse.native import library, ops
 from autapse.native.implicit import ImplicitKernel, Sequences, TridiagonalKernel
-from autapse.native.operands import FORMS, Kind, Operands
+from autapse.native.operands import KERNELS, Kind, Operands
 from networks import Network
 
 pytestmark = needs_kernels
@@ -76,7 +76,7 @@ def test_operands_that_are_missing_or_too_many(network: Network) -> None:
     for name in ("x", "h0", "matrix"):
         refused(operands._replace(**{name: None}), sizes, kind, f"{name} must be a tensor of shape .*; got None")
     for name in ("c0", "projection"):
-        if getattr(operands, name) is None and FORMS[kind.form] != "lstm":
+        if getattr(operands, name) is None and KERNELS[kind.form].name != "lstm":
             refused(operands._replace(**{name: torch.zeros(3, 5).double()}), sizes, kind, f"{name} must be None")
     refused(operands, None, kind, "sizes must be a tensor")  # type: ignore[arg-type]
 

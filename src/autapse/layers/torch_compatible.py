@@ -12,9 +12,9 @@ from autapse import cells, checks
 from autapse.cells import Cell
 from autapse.cells.base import cell_options
 from autapse.layers.recurrent import Layer, Run, borrow, check_parameters, check_state, shapes_of
+from autapse.native.dispatch import kernels_serve
 from autapse.sequences.batch import SequenceBatch, check_features
 from autapse.unfold import Scan, Unfold
-from autapse.unfold.fused import kernels_serve
 
 
 class TorchLayer(Layer):

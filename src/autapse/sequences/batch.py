@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
 from autapse import checks
-from autapse.native.ops import fresh
+from autapse.native.memory import fresh
 from autapse.sequences.lengths import brief, checked_lengths, running
 from autapse.sequences.packed import packed_rows, packed_sizes
 
@@ -98,7 +98,7 @@ class SequenceBatch:
         tail = rows.shape[1:]
         if self.positions is not None:
             steps = self.padded_shape[0] * self.padded_shape[1]
-            padded = fresh(rows, steps, *tail).zero_().index_copy_(0, self.positions, rows)
+            padded = fresh(rows, (steps, *tail)).zero_().index_copy_(0, self.positions, rows)
             return padded.view(*self.padded_shape, *tail)
         if self.unbatched:
             return rows

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from autapse.native.dispatch import kernels_serve
 from autapse.native.implicit import Sequences, TridiagonalKernel
 from autapse.sequences.red_black import RedBlack
 from autapse.solve.report import plain
-from autapse.unfold.fused import kernels_serve
 
 
 def eliminated(

@@ -12,20 +12,19 @@ from torch import Tensor
 
 from autapse.forms.implicit import Neighbours, Rule, Slope
 from autapse.forms.implicit_gru import GRUSlope, ImplicitGRURule
+from autapse.native.dispatch import kernels_serve
 from autapse.native.implicit import SLOPE_PARTS, ImplicitKernel
 from autapse.native.library import MOST_OFFSETS, MOST_WINDOW
 from autapse.sequences.red_black import RedBlack
 from autapse.solve import GMRES, LinearReport, LinearSolver, Point, Relaxing, SolveReport
 from autapse.unfold.banded import eliminated, native_sequences
-from autapse.unfold.fused import kernels_serve
 from autapse.unfold.implicit_system import ImplicitSlope, ImplicitSystem
 
 
 def can_fuse_rule(rule: Rule, u: Tensor, edges: Tensor) -> TypeGuard[ImplicitGRURule]:
-    """Whether the kernels can run a rule on this input; where they cannot, the reference can."""
-    if type(rule) is not ImplicitGRURule or len(rule.offsets) > MOST_OFFSETS or not kernels_serve(u):
-        return False
-    return all(t.dtype == u.dtype and t.device == u.device for t in (edges, *rule.operands))
+    """Whether the kernels can run a rule on this input. If not, the reference can."""
+    fits = type(rule) is ImplicitGRURule and len(rule.offsets) <= MOST_OFFSETS
+    return fits and kernels_serve(u, edges, *rule.operands)
 
 
 class FusedImplicitSystem(ImplicitSystem):

@@ -19,12 +19,12 @@ from autapse.cells import Cell
 from autapse.cells.base import FormCell
 from autapse.forms import Form, Leaky, State
 from autapse.gradient.function import Function, opaque, reverse_mode_only
+from autapse.native.operands import KERNELS
 from autapse.sequences.batch import SequenceBatch
 from autapse.sequences.line import Line
 from autapse.solve.base import Limits
 from autapse.solve.report import NotConvergedWarning, SolveReport, merge
 from autapse.unfold.base import Unfold, Unfolded
-from autapse.unfold.fused import KERNELS
 from autapse.unfold.unchanged import Unchanged
 
 DENSE_UP_TO = 64  # states, all tensors together, for which `jacobian="auto"` keeps whole matrices
