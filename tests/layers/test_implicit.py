@@ -213,7 +213,7 @@ def test_another_solver_finds_the_same(solver: Any) -> None:
 def test_what_is_not_solved_is_flagged_warned_about_once_and_gives_no_gradient() -> None:
     layer = make(solver=Tridiagonal(max_iterations=2), tolerance=1e-10)
     x = data(T, 3, D).requires_grad_()
-    with pytest.warns(NotConvergedWarning, match="2 of 3 problems not converged.*layer.reports"):
+    with pytest.warns(NotConvergedWarning, match="2 of 3 sequences did not converge.*layer.reports"):
         output, _ = layer(x, lengths=[8, 0, 5])
     assert layer.reports[0].converged.tolist() == [False, True, False]
     assert layer.converged().tolist() == [False, True, False]

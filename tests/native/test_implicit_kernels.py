@@ -11,7 +11,7 @@ from torch import Tensor
 from autapse.forms.implicit_gru import ImplicitGRURule
 from autapse.native import library
 from autapse.sequences.red_black import RedBlack
-from autapse.unfold.implicit_fused import FusedImplicitSystem, can_fuse_rule
+from autapse.unfold.implicit_fused import FusedImplicitSlope, FusedImplicitSystem, can_fuse_rule
 from autapse.unfold.implicit_system import ImplicitSystem
 from native.kernels import BOUNDS, needs_kernels
 
@@ -55,8 +55,20 @@ def everything(system: ImplicitSystem, z: Tensor, v: Tensor) -> dict[str, Tensor
             "vjp": slope.vjp(v),
             "preconditioned": slope.precondition(True)(v),  # type: ignore[misc]
         }
-        gradients = slope.gradients(v)
-    return found | {f"gradient {n}": g for n, g in enumerate(gradients) if g is not None}
+        if isinstance(slope, FusedImplicitSlope):
+            gradients = slope.gradients(v)
+            return found | {f"gradient {n}": g for n, g in enumerate(gradients) if g is not None}
+    return found | {f"gradient {n}": g for n, g in enumerate(by_autograd(system, z, v)) if g is not None}
+
+
+def by_autograd(system: ImplicitSystem, z: Tensor, v: Tensor) -> list[Tensor | None]:
+    """v·dF/d of the drive, of the edges where sequences have their own, and of the matrices."""
+    edges = system.edges.clone().requires_grad_()
+    leaves = [t.clone().requires_grad_() for t in (system.drive(slice(None)), *system.rule.operands)]
+    rule = ImplicitGRURule(system.rule.offsets, *leaves[1:])
+    value = ImplicitSystem(rule, leaves[0], system.layout, edges).evaluate(z)
+    drive, of_edges, *matrices = torch.autograd.grad(value, [leaves[0], edges, *leaves[1:]], v, allow_unused=True)
+    return [drive, of_edges if system.layout.edges else None, *matrices]
 
 
 def compare(reference: ImplicitSystem, fused: ImplicitSystem, dtype: torch.dtype) -> None:

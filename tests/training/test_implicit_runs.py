@@ -14,10 +14,10 @@ import torch
 from autapse import checks
 from autapse.cli import main
 from autapse.layers.registry import make_layer, parse_network
-from autapse.unfold.warm_start import Solutions
 from autapse.solve import NotConvergedWarning, Tolerance, Tridiagonal
 from autapse.training import RunConfig, Trainer, train
 from autapse.training.log import read_metrics
+from autapse.unfold.warm_start import Solutions
 from small import final_tensors, metadata_of, small_config, step_of
 
 OPTIONS = (

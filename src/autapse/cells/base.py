@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from autapse import checks
 from autapse.forms import Form, State
-from autapse.forms.implicit import Rule
+from autapse.forms.implicit import AnyRule, Rule
 from autapse.solve import SolveReport
 
 
@@ -112,8 +112,16 @@ class Cell(nn.Module):
         return None
 
     def rule(self, weights: Any) -> Rule:
-        """For a cell that looks ahead: h_t as a function of the drive and of the states on the stencil."""
-        raise NotImplementedError(f"{type(self).__name__} looks ahead, and must define rule(weights).")
+        """For a cell that looks ahead: h_t as a function of the drive and of the states on the stencil.
+
+        By default `step`, which must not read t; its derivatives are then automatic.
+        """
+
+        def step(u: Tensor, *near: Tensor) -> Tensor:
+            states = [part for states in near for part in states.split(self.state_sizes, dim=1)]
+            return torch.cat(self.checked(self.step(u, tuple(states), weights, 0), len(u)), dim=1)
+
+        return AnyRule(step, self.stencil, tuple(self.parameters()))
 
     def reset_parameters(self) -> None:
         """Draw the initial parameters again: uniform in ±1/√hidden_size unless a cell says otherwise."""

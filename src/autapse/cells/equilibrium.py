@@ -82,14 +82,12 @@ class EquilibriumRule(InnerSteps, Cell):
         if gradient is not None and not isinstance(gradient, Gradient):
             checks.fail("gradient", "be one of autapse.gradient, such as Phantom(5)", gradient, kind=checks.KindError)
         self.gradient = gradient
-        if inner_steps is None:
-            for name, value, default in (("eta", eta, "shared"), ("max_length", max_length, None)):
-                if value != default:
-                    checks.fail(name, "go with inner_steps", value, "As in inner_steps=1.")
-        else:
-            for name, value in (("solver", solver), ("rtol", rtol), ("gradient", gradient)):
-                if value is not None:
-                    checks.fail(name, "be left out with inner_steps, which solves nothing", value)
+        of_steps: dict[str, Any] = {"eta": None if eta == "shared" else eta, "max_length": max_length}
+        of_solver: dict[str, Any] = {"solver": solver, "rtol": rtol, "gradient": gradient}
+        rule = "go with inner_steps" if inner_steps is None else "be left out with inner_steps, which solves nothing"
+        for name, value in (of_steps if inner_steps is None else of_solver).items():
+            if value is not None:
+                checks.fail(name, rule, value)
         self._make_rate(inner_steps, eta, max_length)
         self._looked_at = False
 
@@ -181,8 +179,8 @@ class EquilibriumRule(InnerSteps, Cell):
             reports.append(report)
             return h
 
-        h = on_values(solve, *system.operands)
-        if is_tracked(system.operands):
+        h = on_values(solve, *system.tensors)
+        if is_tracked(system.tensors):
             everywhere = torch.ones((), dtype=torch.bool, device=h.device)
             h = (self.gradient or Implicit()).attach(system, h, everywhere, self.tolerance(u), lambda report: None)
         return h, merge(reports, len(previous), worst=True)  # there are several under vmap

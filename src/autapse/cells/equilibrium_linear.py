@@ -136,14 +136,14 @@ class _Resolved(Adjoint):
     def pull(
         self, z: Tensor, operands: Sequence[Tensor], gradient: Tensor, needed: Sequence[bool]
     ) -> Sequence[Tensor | None]:
-        U, _, *factors = operands
-        v = _resolve(U, gradient, *factors, transposed=not self.transposed)
+        U, _, LU, pivots = operands
+        v = _resolve(U, gradient, LU, pivots, not self.transposed)
         return [z.mT @ v if self.transposed else v.mT @ z, v, None, None]
 
     def push(self, z: Tensor, operands: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> Tensor:
-        U, _, *factors = operands
+        U, _, LU, pivots = operands
         of_U, of_right, *_ = tangents
         right = torch.zeros_like(z) if of_right is None else of_right
         if of_U is not None:
             right = right + z @ (of_U if self.transposed else of_U.mT)
-        return _resolve(U, right, *factors, transposed=self.transposed)
+        return _resolve(U, right, LU, pivots, self.transposed)

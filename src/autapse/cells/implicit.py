@@ -21,7 +21,7 @@ Boundary = Literal["zero", "learned"]
 class ImplicitCell(Cell):
     """What implicit cells share: a stencil, boundary states, and a rule in place of a step. Not for direct use."""
 
-    stencil = (-1, 1)
+    stencil: tuple[int, ...] = (-1, 1)
     depends_on_position = False
     parts: int  # products with ĥ, beside one per offset
 
@@ -123,7 +123,7 @@ class ImplicitLSTM(ImplicitCell):
 class ImplicitFunction(Cell):
     """h_t = rule(x_t, h_{t+j} for j in stencil), with a function or module of the user's own."""
 
-    stencil = (-1, 1)
+    stencil: tuple[int, ...] = (-1, 1)
     depends_on_position = False
 
     def __init__(

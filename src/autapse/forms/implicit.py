@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -26,10 +26,6 @@ class Slope(ABC):
         """J_jᵀ·v for each offset."""
 
     @abstractmethod
-    def gradients(self, v: Tensor) -> tuple[Tensor, Neighbours, tuple[Tensor | None, ...]]:
-        """Of v·h: with respect to the drive, to the neighbours, and to the rule's operands."""
-
-    @abstractmethod
     def blocks(self) -> Neighbours:  # one [M, S, S] per offset
         """Each J_j in full."""
 
@@ -43,7 +39,7 @@ class Rule(ABC):
 
     offsets: tuple[int, ...]
     operands: tuple[Tensor, ...]
-    """The tensors beside drive and neighbours that gradients are wanted for."""
+    """The tensors that the rule reads, beside drive and neighbours."""
 
     @abstractmethod
     def evaluate(self, u: Tensor, neighbours: Neighbours) -> Tensor:  # [M, G], [M, S] each -> [M, S]
@@ -76,17 +72,15 @@ class AnyRule(Rule):
         return self.function(u, *neighbours)
 
     def linearize(self, u: Tensor, neighbours: Neighbours) -> tuple[Tensor, Slope]:
-        slope = AnySlope(self.function, u, neighbours, self.operands)
+        slope = AnySlope(self.function, u, neighbours)
         return slope.value, slope
 
 
 class AnySlope(Slope):
     """J of any function of (u, *neighbours) whose rows do not depend on one another."""
 
-    def __init__(
-        self, function: Callable[..., Tensor], u: Tensor, neighbours: Neighbours, operands: Sequence[Tensor]
-    ) -> None:
-        self.function, self.u, self.neighbours, self.operands = function, u, neighbours, tuple(operands)
+    def __init__(self, function: Callable[..., Tensor], u: Tensor, neighbours: Neighbours) -> None:
+        self.function, self.u, self.neighbours = function, u, neighbours
         self.value, self._pull = torch.func.vjp(self._of_neighbours, *neighbours)[:2]
 
     def _of_neighbours(self, *neighbours: Tensor) -> Tensor:
@@ -97,16 +91,6 @@ class AnySlope(Slope):
 
     def vjp(self, v: Tensor) -> Neighbours:
         return self._pull(v)
-
-    def gradients(self, v: Tensor) -> tuple[Tensor, Neighbours, tuple[Tensor | None, ...]]:
-        drive, *near = torch.func.vjp(self.function, self.u, *self.neighbours)[1](v)
-        inputs = [t for t in self.operands if t.requires_grad]
-        if not inputs:
-            return drive, tuple(near), (None,) * len(self.operands)
-        with torch.enable_grad():
-            value = self.function(self.u.detach(), *(h.detach() for h in self.neighbours))
-            rest = iter(torch.autograd.grad(value, inputs, v, allow_unused=True))
-        return drive, tuple(near), tuple(next(rest) if t.requires_grad else None for t in self.operands)
 
     def blocks(self) -> Neighbours:
         def row(u: Tensor, *neighbours: Tensor) -> Tensor:

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from autapse.forms.implicit import Neighbours, Rule, Slope
+
+
+class Gates(NamedTuple):
+    """What one evaluation computes."""
+
+    h: Tensor
+    a: Neighbours  # arguments of the σ_j
+    s: Neighbours
+    mixed: Tensor  # ĥ
+    z: Tensor
+    r: Tensor
+    new: Tensor  # h̃
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,26 +46,21 @@ class ImplicitGRURule(Rule):
         return self.switches, self.gates, self.candidate
 
     def evaluate(self, u: Tensor, neighbours: Neighbours) -> Tensor:
-        return self._parts(u, neighbours)[0]
+        return self._gates(u, neighbours).h
 
     def evaluate_with_bands(self, u: Tensor, neighbours: Neighbours) -> tuple[Tensor, Neighbours]:
-        h, _, s, _, z, _, _, _ = self._parts(u, neighbours)
-        return h, tuple((1 - z) * part for part in s)
+        gates = self._gates(u, neighbours)
+        return gates.h, tuple((1 - gates.z) * part for part in gates.s)
 
     def linearize(self, u: Tensor, neighbours: Neighbours) -> tuple[Tensor, Slope]:
-        h, a, s, mixed, z, r, reset, new = self._parts(u, neighbours)
+        h, a, s, mixed, z, r, new = self._gates(u, neighbours)
         competition = tuple(
             part * (near - mixed) * torch.sigmoid(-arg) for part, near, arg in zip(s, neighbours, a, strict=True)
         )
-        slope = GRUSlope(
-            self, neighbours, s, competition, mixed, reset,
-            z, z * (1 - z) * (new - mixed), r, r * (1 - r) * mixed, z * (1 - new * new),
-        )  # fmt: skip
-        return h, slope
+        by_z, by_r, by_new = z * (1 - z) * (new - mixed), r * (1 - r) * mixed, z * (1 - new * new)
+        return h, GRUSlope(self, s, competition, z=z, by_z=by_z, r=r, by_r=by_r, by_new=by_new)
 
-    def _parts(
-        self, u: Tensor, neighbours: Neighbours
-    ) -> tuple[Tensor, Neighbours, Neighbours, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    def _gates(self, u: Tensor, neighbours: Neighbours) -> Gates:
         count, size = len(self.offsets), self.candidate.shape[0]
         drives = u[:, : count * size].split(size, 1)
         a = tuple(
@@ -63,31 +71,26 @@ class ImplicitGRURule(Rule):
         s = torch.stack([F.logsigmoid(arg) for arg in a]).softmax(0).unbind(0)
         mixed = sum(part * near for part, near in zip(s, neighbours, strict=True))
         assert isinstance(mixed, Tensor)
-        return self._gru(u[:, count * size :], mixed, a, s)
+        return self._step(u[:, count * size :], mixed, a, s)
 
-    def _gru(
-        self, u: Tensor, mixed: Tensor, a: Neighbours, s: Neighbours
-    ) -> tuple[Tensor, Neighbours, Neighbours, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    def _step(self, u: Tensor, mixed: Tensor, a: Neighbours = (), s: Neighbours = ()) -> Gates:
+        """The GRU step on ĥ."""
         size = self.candidate.shape[0]
         z, r = torch.sigmoid(u[:, : 2 * size] + F.linear(mixed, self.gates)).split(size, 1)
-        reset = r * mixed
-        new = torch.tanh(u[:, 2 * size :] + F.linear(reset, self.candidate))
-        return mixed + z * (new - mixed), a, s, mixed, z, r, reset, new
+        new = torch.tanh(u[:, 2 * size :] + F.linear(r * mixed, self.candidate))
+        return Gates(mixed + z * (new - mixed), a, s, mixed, z, r, new)
 
     def guess(self, u: Tensor, previous: Tensor) -> Tensor:
-        return self._gru(u[:, len(self.offsets) * previous.shape[1] :], previous, (), ())[0]
+        return self._step(u[:, len(self.offsets) * previous.shape[1] :], previous).h
 
 
 @dataclass(frozen=True, eq=False)
 class GRUSlope(Slope):
-    """The derivative of a ImplicitGRURule in closed form: a product with it costs what an evaluation does."""
+    """The derivative of an ImplicitGRURule in closed form: a product with it costs what an evaluation does."""
 
     rule: ImplicitGRURule
-    neighbours: Neighbours
     s: Neighbours
     competition: Neighbours  # dĥ / da_j
-    mixed: Tensor  # ĥ
-    reset: Tensor  # r∘ĥ
     z: Tensor
     by_z: Tensor  # dh / da_z
     r: Tensor
@@ -106,24 +109,11 @@ class GRUSlope(Slope):
         return (1 - self.z) * mixed + self.by_z * z + self.by_new * inner
 
     def vjp(self, v: Tensor) -> Neighbours:
-        return self._pull(v)[3]
-
-    def _pull(self, v: Tensor) -> tuple[Tensor, Tensor, Neighbours, Neighbours]:
-        """Gradients of the arguments: of h̃'s, of z's and r's, of each s_j's; and of the neighbours."""
-        new = v * self.by_new
-        reset = new @ self.rule.candidate
+        reset = (v * self.by_new) @ self.rule.candidate
         gates = torch.cat([v * self.by_z, reset * self.by_r], 1)
         mixed = (1 - self.z) * v + gates @ self.rule.gates + self.r * reset
-        switches = tuple(mixed * c for c in self.competition)
-        matrices = self.rule.switches.unbind(0)
-        near = tuple(mixed * s + a @ matrix for s, a, matrix in zip(self.s, switches, matrices, strict=True))
-        return new, gates, switches, near
-
-    def gradients(self, v: Tensor) -> tuple[Tensor, Neighbours, tuple[Tensor | None, ...]]:
-        new, gates, switches, near = self._pull(v)
-        matrices = [a.t() @ h for a, h in zip(switches, self.neighbours, strict=True)]
-        weights = (torch.stack(matrices), gates.t() @ self.mixed, new.t() @ self.reset)
-        return torch.cat([*switches, gates, new], 1), near, weights
+        parts = zip(self.s, self.competition, self.rule.switches.unbind(0), strict=True)
+        return tuple(mixed * s + (mixed * c) @ matrix for s, c, matrix in parts)
 
     def blocks(self) -> Neighbours:
         gate_z, gate_r = self.rule.gates.chunk(2, 0)

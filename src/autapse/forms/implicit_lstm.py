@@ -71,7 +71,7 @@ class LSTMSlope(AnySlope):
     """The derivative of a ImplicitLSTMRule, automatic but for the bands."""
 
     def __init__(self, rule: ImplicitLSTMRule, u: Tensor, neighbours: Neighbours, bands: Neighbours) -> None:
-        super().__init__(lambda u, *near: rule.evaluate(u, near), u, neighbours, rule.operands)
+        super().__init__(lambda u, *near: rule.evaluate(u, near), u, neighbours)
         self._bands = bands
 
     def bands(self) -> Neighbours:

@@ -65,9 +65,8 @@ class _Solution(Function):
 class Solved(Protocol):
     """A system that can say how its solution depends on its operands."""
 
-    @property
-    def operands(self) -> tuple[Tensor, ...]:
-        """The tensors that gradients are wanted for."""
+    def operands(self, z: Tensor) -> tuple[Tensor, ...]:
+        """The tensors that gradients are wanted for, and those that `pull` reads again, given the solution."""
 
     def evaluate(self, z: Tensor) -> Tensor:
         """F(z), which autograd can follow to the operands and to z."""
@@ -75,7 +74,7 @@ class Solved(Protocol):
     def pull(
         self, z: Tensor, gradient: Tensor, solver: LinearSolver, rtol: float
     ) -> tuple[Sequence[Tensor | None], LinearReport]:
-        """The gradients of the operands from that of the solution z, and how the adjoint solve went."""
+        """The gradient of each operand from that of the solution z, None for none; and how the adjoint solve went."""
 
     def adjoint(self) -> Adjoint | None:
         """The adjoint in closed form, where the system has one; else None."""

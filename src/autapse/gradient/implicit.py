@@ -48,9 +48,11 @@ class Implicit(Gradient):
     def attach(
         self, system: Solved, z: Tensor, converged: Tensor, rtol: float, note: Callable[[LinearReport], None]
     ) -> Tensor:
-        closed = system.adjoint()
-        rtol = rtol if self.rtol is None else self.rtol
-        return attach(LinearAdjoint(system, self.solver, rtol, converged, note) if closed is None else closed, z)
+        adjoint = system.adjoint()
+        if adjoint is None:
+            rtol = rtol if self.rtol is None else self.rtol
+            adjoint = LinearAdjoint(system, system.operands(z), self.solver, rtol, converged, note)
+        return attach(adjoint, z)
 
 
 class LinearAdjoint(Adjoint):
@@ -61,28 +63,31 @@ class LinearAdjoint(Adjoint):
     def __init__(
         self,
         system: Solved,
+        operands: tuple[Tensor, ...],
         solver: LinearSolver,
         rtol: float,
         converged: Tensor,
         note: Callable[[LinearReport], None],
-        second: str = SECOND,  # the error of a second derivative
     ) -> None:
-        self.system, self.solver, self.rtol, self.converged, self.note = system, solver, rtol, converged, note
-        self.operands, self.second = system.operands, second
+        self.system, self.operands, self.solver, self.rtol = system, operands, solver, rtol
+        self.converged, self.note = converged, note
 
     def pull(
         self, z: Tensor, operands: Sequence[Tensor], gradient: Tensor, needed: Sequence[bool]
     ) -> Sequence[Tensor | None]:
+        places: list[int] = []
+
         def pull(z: Tensor, gradient: Tensor, *operands: Tensor) -> tuple[Tensor, ...]:
             gradient = torch.where(self.converged, gradient, 0.0)
-            found, report = self.system.pull(z, gradient, self.solver, self.rtol)
+            pulled, report = self.system.pull(z, gradient, self.solver, self.rtol)
             self.note(report)
             _warn(report, self.rtol)
-            pairs = zip(found, self.system.operands, needed, strict=True)
-            return tuple(torch.zeros_like(t) if g is None else g for g, t, need in pairs if need)
+            places[:] = [n for n, part in enumerate(pulled) if part is not None and needed[n]]
+            return tuple(pulled[n] for n in places)  # type: ignore[misc]
 
-        gradients = iter(opaque(pull, self.second, z, gradient, *operands))
-        return [next(gradients) if need else None for need in needed]
+        gradients = opaque(pull, SECOND, z, gradient, *operands)
+        by_place = dict(zip(places, gradients, strict=True))
+        return [by_place.get(n) for n in range(len(needed))]
 
 
 def _warn(report: LinearReport, rtol: float) -> None:

@@ -15,13 +15,13 @@ from autapse.solve.step_system import Feedback, StepRule, StepSystem
 
 
 class DifferentiableStep(StepSystem):
-    """A StepSystem that knows its operands: `previous`, `u` and every tensor of `weights`."""
+    """A StepSystem that knows its tensors: `previous`, `u` and every tensor of `weights`."""
 
     def __init__(self, rule: StepRule, previous: Tensor, u: Tensor, weights: Any) -> None:
         super().__init__(rule, previous, u, weights, previous)
         self._leaves, self._tree = pytree.tree_flatten((previous, u, weights))
         self._places = [n for n, leaf in enumerate(self._leaves) if isinstance(leaf, Tensor)]
-        self.operands = tuple(self._leaves[n] for n in self._places)
+        self.tensors = tuple(self._leaves[n] for n in self._places)
 
     def arguments(self, operands: Sequence[Tensor]) -> tuple[Tensor, Tensor, Any]:
         """`previous`, `u` and `weights` with other tensors in the place of the operands."""
@@ -29,6 +29,9 @@ class DifferentiableStep(StepSystem):
         for n, operand in zip(self._places, operands, strict=True):
             leaves[n] = operand
         return pytree.tree_unflatten(leaves, self._tree)
+
+    def operands(self, z: Tensor) -> tuple[Tensor, ...]:
+        return self.tensors
 
     def adjoint(self) -> Adjoint:
         return _StepAdjoint(self)
@@ -43,7 +46,7 @@ class _StepAdjoint(Adjoint):
     """dh = (I − ∂φ/∂h)⁻¹·∂φ/∂operand, from the solution and the operands alone, so that it can be differentiated."""
 
     def __init__(self, system: DifferentiableStep) -> None:
-        self.system, self.operands = system, system.operands
+        self.system, self.operands = system, system.tensors
 
     def pull(
         self, z: Tensor, operands: Sequence[Tensor], gradient: Tensor, needed: Sequence[bool]

@@ -61,12 +61,11 @@ class Implicit(Recurrent):
         own = {"function": rule, "stencil": checked_stencil(stencil), "boundary": boundary}
         super().__init__(ImplicitFunction, width or 1, size, batch_first=batch_first, **own, **options)
         self.stencil, self.boundary = own["stencil"], boundary
-        if width is None:
-            self.input_size = None  # type: ignore[assignment]
+        self._knows_width = width is not None
 
     def _store_cells(self, made: dict[str, Cell]) -> None:
         (self._template,) = made.values()
-        self.rule, self.edges = self._template.function, self._template.edges  # type: ignore[assignment]
+        self.rule, self.edges = self._template.function, self._template.edges
         self._template._parameters = dict.fromkeys(self._template._parameters)
         self._template._modules = {}
         self._shapes = {}
@@ -76,7 +75,7 @@ class Implicit(Recurrent):
         return {"l0": borrow(self._template, {"edges": self.edges}, function=self.rule)}
 
     def _width(self, x: Any) -> int:
-        if self.input_size is not None:
+        if self._knows_width:
             return self.input_size
         data = x.data if isinstance(x, PackedSequence) else x
         return data.shape[-1] if isinstance(data, Tensor) and data.dim() else 1

@@ -97,7 +97,7 @@ class Recurrent(nn.Module):
         self.dropout = checks.number("dropout", dropout, low=0.0, high=1.0)
         self.bidirectional = checks.boolean("bidirectional", bidirectional)
         if self.bidirectional and self.looks_ahead:
-            checks.fail("bidirectional", f"be False: {cell.__name__} looks both ways already", bidirectional)
+            checks.fail("bidirectional", "be False: an implicit layer looks both ways already", bidirectional)
         known, settings = cell_options(cell), strategy_settings(cell)
         for name in options:
             if name not in known and name not in settings:
@@ -196,9 +196,8 @@ class Recurrent(nn.Module):
     def extra_repr(self) -> str:
         shown = {"num_layers": 1, "batch_first": False, "dropout": 0.0, "bidirectional": False, "unfold": None}
         words = [f"{name}={getattr(self, name)!r}" for name, default in shown.items() if getattr(self, name) != default]
-        words += [] if self.unfold is not None else self.solving.words()
-        first = self.cells[self._key(0, 0)]
-        return ", ".join([str(self.input_size), str(self.hidden_size), *words, *option_words(first)])
+        words += option_words(self.cells[self._key(0, 0)]) + ([] if self.unfold is not None else self.solving.words())
+        return ", ".join([str(self.input_size), str(self.hidden_size), *words])
 
     def __repr__(self) -> str:
         # One line, as torch.nn's; the cells repeat what it says.

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from autapse import checks
 from autapse.layers.recurrent import Recurrent
 from autapse.layers.registry import NetworkClass, make_layer
-from autapse.unfold.warm_start import Solutions
 from autapse.models.initialise import initialise
 from autapse.models.inputs import Inputs
+from autapse.unfold.warm_start import Solutions
 
 Network = str | NetworkClass | Recurrent
 UNITS = 64  # of a layer whose size is not given

@@ -15,7 +15,9 @@ from autapse.solve.loop import Evaluation, Goal, Iteration, State
 from autapse.solve.system import Groups, Point, System
 
 REGULARISATION = 1e-10  # of the least-squares problem, relative to its size: the steps may be nearly dependent
-FIRST_REST = 4.0  # plain steps after a bad accelerated step; doubles each time, so that the method tends to the plain one
+FIRST_REST = (
+    4.0  # plain steps after a bad accelerated step; doubles each time, so that the method tends to the plain one
+)
 
 
 class History(NamedTuple):
@@ -79,9 +81,7 @@ class Acceleration(NamedTuple):
         return *_extrapolate(groups, z, residual, history, use), history, guard
 
 
-def _extrapolate(
-    groups: Groups, z: Tensor, residual: Tensor, history: History, use: Tensor
-) -> tuple[Tensor, Tensor]:
+def _extrapolate(groups: Groups, z: Tensor, residual: Tensor, history: History, use: Tensor) -> tuple[Tensor, Tensor]:
     """The combination of the last points with the smallest residual, if F were linear."""
     changes = torch.stack([c.flatten(1) for c in history.changes], 1)  # [n, m, k]
     both = torch.cat([changes, residual.flatten(1).unsqueeze(1)], 1)

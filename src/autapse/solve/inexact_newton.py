@@ -136,14 +136,18 @@ def _judge(groups: Groups, points: _Points, search: _Search) -> tuple[_Point, _P
     )
     to_new, is_better = groups.spread(spectral, new.z), groups.spread(better, new.z)
     best, best_norm = new.where(is_better, best), torch.where(better, search.new, search.best)
-    return new.where(to_new, best), best, _Search(
-        search.new,
-        torch.where(spectral, search.new, best_norm),
-        best_norm,
-        eta.sign() * eta.abs().clamp(*ETA_RANGE),
-        fallback,
-        torch.where(spectral, since, 0.0),
-        torch.where(spectral, 0.0, search.tries + 1),
+    return (
+        new.where(to_new, best),
+        best,
+        _Search(
+            search.new,
+            torch.where(spectral, search.new, best_norm),
+            best_norm,
+            eta.sign() * eta.abs().clamp(*ETA_RANGE),
+            fallback,
+            torch.where(spectral, since, 0.0),
+            torch.where(spectral, 0.0, search.tries + 1),
+        ),
     )
 
 

@@ -49,9 +49,7 @@ class Goal(NamedTuple):
     def judge(self, z: Tensor, residual: Tensor, size: Tensor, cost: float | Tensor = 1.0) -> Evaluation:
         """The evaluation of a point from the norms of its residual and of itself, [b] each."""
         finite = torch.isfinite(size)
-        relative = torch.where(
-            finite & torch.isfinite(residual), (residual / size.clamp_min(TINY)).double(), torch.inf
-        )
+        relative = torch.where(finite & torch.isfinite(residual), (residual / size.clamp_min(TINY)).double(), torch.inf)
         converged = finite & (residual.double() <= self.rtol * size.double() + self.atol)
         # A method can recover from a point that is too large, but not from NaN.
         return Evaluation(z, relative, converged, residual.isnan() | size.isnan(), cost)

@@ -243,5 +243,6 @@ def warn_unsolved(
     if report.all_converged:
         return
     failed, count = int((~report.converged).sum()), len(report.converged)
-    text = f"{name}: {failed} of {count} {what} did not converge, the worst residual is {float(report.residual.max()):.2g}."
+    worst = float(report.residual.max())
+    text = f"{name}: {failed} of {count} {what} did not converge, the worst residual is {worst:.2g}."
     warn_once(owner, " ".join(part for part in (text, consequence, report.sentences()) if part), stacklevel + 1)

@@ -24,7 +24,7 @@ class Unfolded(NamedTuple):
 
 
 class Unfold(ABC):
-    """A strategy that turns a cell into a sequence. A layer has one strategy; the cell's stencil decides the default."""
+    """A strategy that turns a cell into a sequence. The cell's stencil decides which one a layer has by default."""
 
     unsolved: ClassVar[str] = "Their states are kept as they are."
     """What happens to sequences that were not solved, and what to try; part of the warning."""
@@ -34,7 +34,12 @@ class Unfold(ABC):
         """Raise an error if this strategy cannot serve such a cell."""
 
     def open(
-        self, cells: Mapping[str, Cell], batch: SequenceBatch, training: bool, start_states: Any = None, keys: Any = None
+        self,
+        cells: Mapping[str, Cell],
+        batch: SequenceBatch,
+        training: bool,
+        start_states: Any = None,
+        keys: Any = None,
     ) -> Unfold:
         """The strategy for one call of a layer: what `run` is then called on for each cell."""
         for name, value in (("start_states", start_states), ("keys", keys)):

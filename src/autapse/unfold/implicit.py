@@ -38,8 +38,8 @@ class Solve(nn.Module, Unfold):
     """
 
     unsolved = (
-        "They are kept at their best residual, give no gradient and are marked in layer.reports. Try a smaller learning "
-        "rate, a looser tolerance or another solver."
+        "They are kept at their best residual, give no gradient and are marked in layer.reports. Try a smaller "
+        "learning rate, a looser tolerance or another solver."
     )
     calls: Tensor
     adjoint_reports = PerThread[LinearReport]()  # one per layer, filled by the backward pass of the last call
@@ -69,7 +69,12 @@ class Solve(nn.Module, Unfold):
             checks.fail("unfold", f"be left out: {cell.__name__} does not look ahead", "Solve()")
 
     def open(
-        self, cells: Mapping[str, Cell], batch: SequenceBatch, training: bool, start_states: Any = None, keys: Any = None
+        self,
+        cells: Mapping[str, Cell],
+        batch: SequenceBatch,
+        training: bool,
+        start_states: Any = None,
+        keys: Any = None,
     ) -> SolveCall:
         starts = None if start_states is None else _start_rows(start_states, cells, batch)
         opened = self.solutions.open(keys, batch)

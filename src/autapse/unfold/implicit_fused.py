@@ -102,7 +102,17 @@ class FusedImplicitSystem(ImplicitSystem):
         """They are for the paper's stencil."""
         return set(self.rule.offsets) == {-1, 1} and len(self.rule.offsets) == 2
 
-    def linearize(self, z: Tensor) -> tuple[Tensor, ImplicitSlope]:
+    def operands(self, z: Tensor) -> tuple[Tensor, ...]:
+        return self.u, self.edges, *self.rule.operands
+
+    def pull(
+        self, z: Tensor, gradient: Tensor, solver: LinearSolver, rtol: float
+    ) -> tuple[tuple[Tensor | None, ...], LinearReport]:
+        _, slope = self.linearize(z)
+        v, report = slope.adjoint(gradient, solver, rtol)
+        return slope.gradients(v), report
+
+    def linearize(self, z: Tensor) -> tuple[Tensor, FusedImplicitSlope]:
         values, slopes = torch.empty_like(z), list[FusedSlope]()
         parts = z.new_empty(2 * len(self.rule.offsets) + SLOPE_PARTS, *z.shape)
         for colour, rows in enumerate(self.layout.colours):
@@ -141,6 +151,15 @@ class FusedImplicitSlope(ImplicitSlope):
         matrices = torch.stack([a.t() @ h for a, h in zip(switches, near, strict=True)])
         return arguments, self._edge_gradients(v), matrices, gates.t() @ mixed, new.t() @ reset
 
+    def _add_edges(self, edges: Tensor, near: Neighbours, colour: int) -> None:
+        layout = self.system.layout
+        other = layout.other(colour)
+        size = other.stop - other.start
+        for offset, part in zip(self.system.rule.offsets, near, strict=True):
+            index = layout.neighbours[colour][offset]
+            outside = (index >= size).nonzero()[:, 0]
+            edges.index_add_(0, index[outside] - size, part[outside])
+
     def _edge_gradients(self, v: Tensor) -> Tensor | None:
         layout = self.system.layout
         if not layout.edges:
@@ -163,8 +182,8 @@ class FusedSlope(Slope):
     def reference(self) -> GRUSlope:
         count = len(self.rule.offsets)
         s, competition = self.parts[:count].unbind(0), self.parts[count : 2 * count].unbind(0)
-        z, by_z, r, by_r, by_new, mixed, reset = self.parts[2 * count :].unbind(0)
-        return GRUSlope(self.rule, self.neighbours(), s, competition, mixed, reset, z, by_z, r, by_r, by_new)
+        z, by_z, r, by_r, by_new, *_ = self.parts[2 * count :].unbind(0)
+        return GRUSlope(self.rule, s, competition, z=z, by_z=by_z, r=r, by_r=by_r, by_new=by_new)
 
     def jvp(self, tangents: Neighbours) -> Tensor:
         return self.reference().jvp(tangents)
@@ -177,6 +196,3 @@ class FusedSlope(Slope):
 
     def vjp(self, v: Tensor) -> Neighbours:
         return self.kernel.pull(self.parts, v).unbind(0)
-
-    def gradients(self, v: Tensor) -> tuple[Tensor, Neighbours, tuple[Tensor | None, ...]]:
-        return self.reference().gradients(v)

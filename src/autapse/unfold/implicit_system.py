@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
@@ -37,10 +36,9 @@ class ImplicitSystem(System):
     def free_groups(self) -> Groups:
         return Groups(self.layout.count, self.layout.owner[: self.layout.free])
 
-    @property
-    def operands(self) -> tuple[Tensor, ...]:
-        """What gradients are wanted for, in the order of `pull`."""
-        return self.u, self.edges, *self.rule.operands
+    def operands(self, z: Tensor) -> tuple[Tensor, ...]:
+        """F(z), through which all gradients go; and the tensors that the adjoint reads again."""
+        return self.evaluate(z), self.u, self.edges, *self.rule.operands
 
     @property
     def extent(self) -> int:
@@ -164,10 +162,10 @@ class ImplicitSystem(System):
     def pull(
         self, z: Tensor, gradient: Tensor, solver: LinearSolver, rtol: float
     ) -> tuple[tuple[Tensor | None, ...], LinearReport]:
-        """The gradients of `operands`, from that of the solution: v = g + Jᵀ·v, then v through the rule."""
+        """The gradients of `operands`: v of v = g + Jᵀ·v for F(z); the others get theirs through it."""
         _, slope = self.linearize(z)
         v, report = slope.adjoint(gradient, solver, rtol)
-        return slope.gradients(v), report
+        return (v, *[None] * (2 + len(self.rule.operands))), report
 
 
 class ImplicitSlope(Linear):
@@ -234,33 +232,6 @@ class ImplicitSlope(Linear):
         even, odd = gradient[: layout.free], gradient[layout.free :]
         v, report = solver.solve(_HalfAdjoint(self), even + self.pulled(odd, 1), rtol)
         return torch.cat([v, odd + self.pulled(v, 0)]), report
-
-    def gradients(self, v: Tensor) -> tuple[Tensor | None, ...]:
-        """Of u, of the edges, and of the rule's operands."""
-        layout = self.system.layout
-        drives, edges, weights = [], torch.zeros_like(self.system.edges), []
-        for colour, (slope, rows) in enumerate(zip(self.slopes, layout.colours, strict=True)):
-            drive, near, found = slope.gradients(v[rows])
-            drives.append(drive)
-            weights.append(found)
-            if layout.edges:
-                self._add_edges(edges, near, colour)
-        totals = (_total(parts) for parts in zip(*weights, strict=True))
-        return torch.cat(drives), edges if layout.edges else None, *totals
-
-    def _add_edges(self, edges: Tensor, near: Neighbours, colour: int) -> None:
-        layout = self.system.layout
-        other = layout.other(colour)
-        size = other.stop - other.start
-        for offset, part in zip(self.system.rule.offsets, near, strict=True):
-            index = layout.neighbours[colour][offset]
-            outside = (index >= size).nonzero()[:, 0]
-            edges.index_add_(0, index[outside] - size, part[outside])
-
-
-def _total(parts: Sequence[Tensor | None]) -> Tensor | None:
-    there = [part for part in parts if part is not None]
-    return functools.reduce(torch.add, there) if there else None
 
 
 class _HalfAdjoint(Operator):
