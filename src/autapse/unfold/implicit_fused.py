@@ -28,7 +28,7 @@ def can_fuse_rule(rule: Rule, u: Tensor, edges: Tensor) -> TypeGuard[ImplicitGRU
 
 
 class FusedImplicitSystem(ImplicitSystem):
-    """`ImplicitSystem` for a ImplicitGRURule: one call per colour evaluates products and gates, block by block."""
+    """`ImplicitSystem` for an ImplicitGRURule: one call per colour evaluates products and gates, block by block."""
 
     rule: ImplicitGRURule
 
@@ -39,14 +39,14 @@ class FusedImplicitSystem(ImplicitSystem):
         layout: RedBlack,
         edges: Tensor,
         kernel: ImplicitKernel | None = None,
-        rows: Tensor | None = None,  # [N], the rows of u that the layout's are; None for the same
+        rows: Tensor | None = None,  # [N], the row of u for each row of the layout; None if they are the same
     ) -> None:
         super().__init__(rule, u, layout, edges)
         self.kernel = kernel or ImplicitKernel(*rule.operands)
         self._drive, self._edges, self._rows = u.detach().contiguous(), edges.detach().contiguous(), rows
 
     def _part(self, layout: RedBlack, rows: Tensor, edges: Tensor) -> FusedImplicitSystem:
-        # The drive is large and stays where it is; rows of rows say where.
+        # The drive is large, so it is not copied: an index selects its rows.
         own = rows if self._rows is None else self._rows.index_select(0, rows)
         return FusedImplicitSystem(self.rule, self._drive, layout, edges, self.kernel, own)
 
@@ -99,7 +99,7 @@ class FusedImplicitSystem(ImplicitSystem):
 
     @property
     def has_native_solvers(self) -> bool:
-        """They are for the paper's stencil."""
+        """Whether the native solvers can be used: they support the stencil (−1, 1) only."""
         return set(self.rule.offsets) == {-1, 1} and len(self.rule.offsets) == 2
 
     def operands(self, z: Tensor) -> tuple[Tensor, ...]:
@@ -123,7 +123,7 @@ class FusedImplicitSystem(ImplicitSystem):
 
 
 class FusedImplicitSlope(ImplicitSlope):
-    """`ImplicitSlope` whose adjoint is solved in one call, where the solver is GMRES."""
+    """`ImplicitSlope` whose adjoint is solved in one call if the solver is GMRES."""
 
     system: FusedImplicitSystem
 
@@ -141,7 +141,7 @@ class FusedImplicitSlope(ImplicitSlope):
         return v, LinearReport(converged, residual, iterations, iterations.double())
 
     def gradients(self, v: Tensor) -> tuple[Tensor | None, ...]:
-        # Of all rows at once: positions do not meet in these sums but as rows.
+        # For all colours at once: these sums are over all rows.
         count, size = len(self.system.rule.offsets), v.shape[1]
         arguments = self.system.kernel.pull_arguments(self.parts, v)
         switches = arguments[:, : count * size].split(size, 1)

@@ -63,7 +63,7 @@ class ImplicitSystem(System):
     # Evaluation -------------------------------------------------------------------------------------------------
 
     def near(self, other: Tensor, colour: int, edges: Tensor | None = None) -> Neighbours:
-        """The neighbours of the rows of a colour, `other` being the rows that these are among."""
+        """The neighbours of the rows of a colour, which are rows of `other` or edges."""
         table = torch.cat([other, self.edges if edges is None else edges])
         index = self.layout.neighbours[colour]
         return tuple(table.index_select(0, index[offset]) for offset in self.rule.offsets)
@@ -100,7 +100,7 @@ class ImplicitSystem(System):
         return Point(torch.cat([free, *rest]), value - free, correct)
 
     def eliminate(self, couplings: Sequence[Neighbours], transposed: bool = False) -> Callable[[Tensor], Tensor]:
-        """The inverse of I − bands, the bands of each colour given; rows that its argument lacks are zero."""
+        """The inverse of I − bands, given the bands of each colour; missing rows of its argument are zero."""
         bands = {offset: torch.cat(parts) for offset, *parts in zip(self.rule.offsets, *couplings, strict=True)}
         return eliminated(self.layout, bands, transposed)
 
@@ -189,11 +189,11 @@ class ImplicitSlope(Linear):
         return torch.cat(parts[::-1])
 
     def pulled(self, v: Tensor, colour: int) -> Tensor:
-        """What the rows of a colour, given v there, send to the rows on their stencil."""
+        """What the rows of a colour send to the rows on their stencil, given v at these rows."""
         return self._gather(self.slopes[colour].vjp(v), colour)
 
     def _gather(self, sent: Neighbours, colour: int) -> Tensor:
-        """What comes from t at offset j is what arrives at t + j from offset −j."""
+        """Sum what each row receives: what t sends to t + j is what t + j receives from its neighbour at −j."""
         layout = self.system.layout
         back = layout.neighbours[1 - colour if layout.two_colours else colour]
         total: Tensor | None = None
@@ -225,7 +225,7 @@ class ImplicitSlope(Linear):
     # The adjoint ------------------------------------------------------------------------------------------------
 
     def adjoint(self, gradient: Tensor, solver: LinearSolver, rtol: float) -> tuple[Tensor, LinearReport]:
-        """The v of v = g + Jᵀ·v. With two colours on the first alone: one elimination halves the unknowns."""
+        """v of v = g + Jᵀ·v. With two colours, one elimination leaves the first colour only: half of the unknowns."""
         layout = self.system.layout
         if not layout.two_colours or not solver.iterative:
             return solver.solve(Resolvent(self, transposed=True), gradient, rtol)
@@ -235,7 +235,7 @@ class ImplicitSlope(Linear):
 
 
 class _HalfAdjoint(Operator):
-    """(I − Jᵀ) with the second colour eliminated: v ↦ v − J_eo-then-oe of v, on the first colour."""
+    """I − Jᵀ with the second colour eliminated: v ↦ v minus Jᵀ·Jᵀ·v, on the first colour."""
 
     def __init__(self, slope: ImplicitSlope) -> None:
         self.slope, self.groups = slope, slope.system.free_groups

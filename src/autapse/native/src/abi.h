@@ -19,8 +19,8 @@ enum autapse_result {
     AUTAPSE_REPACK,    // the matrices were packed for another instruction set
 };
 
-// The caller guarantees that each pointer has as many elements as the sizes say. The library checks the values of `sizes`,
-// `lengths`, `index` and `drive_rows` before it runs.
+// The caller guarantees that each pointer has as many elements as the sizes say. The library checks the values of
+// `sizes`, `lengths`, `index` and `drive_rows` before it runs.
 //
 // N is the sum of sizes, G the width of the drive (a multiple of H), O the width of the state h.
 // The rows of x, h, c, reserve and their gradients are in the order of a PackedSequence: the first step of every

@@ -1,8 +1,8 @@
-// The adjoint of the implicit GRU on the stencil (-1, 1): v = g + J^T v by GMRES on the even steps, the odd ones
-// eliminated, preconditioned by the transposed tridiagonal part. What ImplicitSlope.adjoint does with autapse.solve.GMRES,
-// without leaving the library.
+// The adjoint of the implicit GRU on the stencil (-1, 1): v = g + J^T v by GMRES on the even steps. The odd steps are
+// eliminated, and the transposed tridiagonal part is the preconditioner. ImplicitSlope.adjoint does the same with
+// autapse.solve.GMRES.
 //
-// Sequences do not meet, so a thread takes its own through all iterations.
+// Sequences do not interact, so a thread takes its own sequences through all iterations.
 #pragma once
 
 #include <cmath>
@@ -39,8 +39,8 @@ public:
     }
 
 private:
-    // Of one sequence: the triangle, the rotations, the right side, the norm of the right side that was given, and how
-    // many vectors the solution is made of.
+    // The values of one sequence: triangle, rotations, right side, norm of the given right side, number of vectors in
+    // the solution.
     int64_t small_size() const { return limit * (limit + 1) + 3 * limit + 3; }
     double* triangle(int64_t b, int64_t column) const { return small + b * small_size() + column * (limit + 1); }
     double* cosines(int64_t b) const { return triangle(b, limit); }
@@ -101,7 +101,7 @@ private:
 
     const T* slope(int64_t part, int64_t row) const { return static_cast<const T*>(p.slope) + part * p.slope_stride + row * H; }
 
-    // What the steps of one parity, given v there, send to their neighbours.
+    // What the steps of one parity send to their neighbours, given v at these steps.
     void send(const int64_t* chosen, int64_t many, int64_t parity, const T* v, int64_t* at, T* own_work) {
         autapse_implicit part = p;
         part.arguments = nullptr;
@@ -111,7 +111,7 @@ private:
             [&](int64_t j, int64_t row) { return sent + (j * rows + row) * H; });
     }
 
-    // What has arrived at the steps of one parity.
+    // The sum of what the steps of one parity received.
     void receive(int64_t b, int64_t parity, T* to) {
         for (int64_t t = parity; t < layout.lengths[b]; t += 2) {
             const int64_t row = layout.row(t, b), one = layout.far(0, row), two = layout.far(1, row);
@@ -124,7 +124,7 @@ private:
         }
     }
 
-    // The right side g_e + J_oe^T g_o as the first vector; false where there is nothing to do.
+    // The right side g_e + J_oe^T g_o as the first vector; false if it is zero.
     bool begin(int64_t b) {
         receive(b, 0, half);
         double total = 0;
@@ -148,13 +148,13 @@ private:
         each<T>(H, [&](auto lane, int64_t c) { lane.store(to + c, factor * lane.load(from + c)); });
     }
 
-    // One more vector of the space; false where the sequence is done.
+    // One more vector of the space; false if the sequence is done.
     bool extend(int64_t b, int64_t n) {
         receive(b, 0, half);
         even_rows(layout, b, [&](int64_t row) { combine(half + row * H, image + row * H, T(-1), half + row * H, H); });
         double* column = triangle(b, n);
         for (int64_t i = 0; i <= n; i++) column[i] = 0;
-        for (int twice = 0; twice < 2; twice++) // once loses digits in float
+        for (int twice = 0; twice < 2; twice++) // one pass loses digits in float
             for (int64_t i = 0; i <= n; i++) {
                 double part = 0;
                 even_rows(layout, b, [&](int64_t row) { part += product_of(half + row * H, vector(i) + row * H, H); });
@@ -165,14 +165,14 @@ private:
             }
         double total = 0;
         even_rows(layout, b, [&](int64_t row) { total += product_of(half + row * H, half + row * H, H); });
-        // What is left of a product that lies in the space is rounding, and no new direction.
+        // If the product is in the space already, the rest is rounding error and not a new direction.
         double whole = total;
         for (int64_t i = 0; i <= n; i++) whole += column[i] * column[i];
         const double noise = 8 * (double)std::numeric_limits<T>::epsilon() * std::sqrt(whole);
         const double norm = std::sqrt(total) <= noise ? 0 : std::sqrt(total);
         s.iterations[b] = n + 1;
         const double residual = rotate(b, n, norm, noise);
-        if (std::isfinite(residual)) { // else the space before it was the last good one
+        if (std::isfinite(residual)) { // if not, the space without this vector is used
             s.residual[b] = residual;
             used(b) = (double)(n + 1);
         }
@@ -182,7 +182,7 @@ private:
         return true;
     }
 
-    // The new column of the Hessenberg matrix made triangular; the norm of the residual that the larger space allows.
+    // Makes the new column of the Hessenberg matrix triangular; returns the norm of the residual in the larger space.
     double rotate(int64_t b, int64_t n, double norm, double noise) {
         double *column = triangle(b, n), *c = cosines(b), *d = sines(b), *y = right(b);
         column[n + 1] = norm;
@@ -192,7 +192,7 @@ private:
             column[i + 1] = c[i] * second - d[i] * first;
         }
         const double length = std::hypot(column[n], column[n + 1]);
-        // A column of nothing is that of a singular matrix: it must not pass for one that solves the system.
+        // A column of zeros means that the matrix is singular: this must not count as a solution.
         const bool singular = length <= noise;
         c[n] = singular ? 0 : column[n] / length;
         d[n] = singular ? 1 : column[n + 1] / length;
@@ -216,7 +216,8 @@ private:
                 combine(half + row * H, half + row * H, T(y[i]), vector(i) + row * H, H);
         });
         if (count) preconditioner().solve(b, half, layout.free, image);
-        const T* found = count ? image : half; // of zeros: a preconditioner that is not finite would make NaN of them
+        // Without vectors the solution is zero; a preconditioner that is not finite would make it NaN.
+        const T* found = count ? image : half;
         even_rows(layout, b, [&](int64_t row) { std::memcpy(result() + row * H, found + row * H, H * sizeof(T)); });
         if (std::isfinite(s.residual[b])) s.residual[b] = size(b) > 0 ? s.residual[b] / size(b) : 0;
     }

@@ -2,8 +2,8 @@
 //
 // Rows of a batch do not interact in a recurrence, so each thread takes its own rows through a chunk of steps without
 // waiting for the others. The backward pass stops after each chunk to add the chunk's share of the weight gradients:
-// there the threads share the *elements* of the gradients, and every element is summed over the rows in one fixed
-// order. Nothing is therefore summed in an order that depends on the number of threads.
+// there each thread has its own *elements* of the gradients, and every element is summed over the rows in one fixed
+// order. So no sum depends on the number of threads.
 #pragma once
 
 #include <cstring>
@@ -89,7 +89,8 @@ public:
                 part.backward.data = scratch.take<T>(part.backward.size());
             }
         for (Outer<T>& outer : form.outers)
-            outer.sum = outer.has_own_sum() ? scratch.take<T>(outer.cols * padded<T>(outer.rows)) : form.outers[outer.owner].sum;
+            outer.sum = outer.has_own_sum() ? scratch.take<T>(outer.cols * padded<T>(outer.rows))
+                                            : form.outers[outer.owner].sum;
         for (Total<T>& total : form.totals) total.sum = scratch.take<T>(total.count);
         const int64_t threads = worthwhile();
         dh = scratch.take<T>(p.batch * form.dh_stride);
@@ -129,7 +130,7 @@ private:
         return threads_for((double)p.rows * (O + D) * G, p.threads);
     }
 
-    // The steps of a chunk are as many as fit into chunk_rows, and at least one.
+    // A chunk has as many steps as fit into chunk_rows, and at least one.
     int64_t chunk_end(int64_t begin) const {
         int64_t end = begin + 1;
         while (end < p.steps && offsets[end + 1] - offsets[begin] <= chunk_rows) end++;
@@ -180,7 +181,7 @@ private:
     }
 
     void forward_rows(Team team) {
-        if (p.c0 && !p.c) { // the cells live in c_n, one row per sequence
+        if (p.c0 && !p.c) { // the cells are kept in c_n, one row per sequence
             const int64_t first = team.from(p.batch), last = team.to(p.batch);
             copy_rows(out(p.c_n) + first * H, in(p.c0) + first * H, last - first, H);
             team.wait();
@@ -199,7 +200,7 @@ private:
                 const int64_t running = t + 1 < p.steps ? sizes[t + 1] : 0;
                 finish(t, larger(first, running), smaller(last, sizes[t]));
             }
-            if (ragged) team.wait(); // rows change hands
+            if (ragged) team.wait(); // rows are distributed again
             begin = end;
         }
         if (team.index == 0) {
@@ -209,7 +210,7 @@ private:
         }
     }
 
-    // u = W x + b for this thread's rows of a chunk, instead of for the whole sequence at once in fresh memory
+    // u = W x + b for this thread's rows of a chunk, not for the whole sequence at once in new memory
     void drive_chunk(int64_t begin, int64_t end, int64_t first, int64_t last) {
         if (!p.weight) return;
         if (first == 0 && last == sizes[begin] && !p.reverse)

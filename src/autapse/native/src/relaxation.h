@@ -1,7 +1,8 @@
 // The red-black tridiagonal quasi-Newton iteration with guarded Anderson acceleration, for the implicit GRU's rule on
-// the stencil (-1, 1): what autapse.solve.Tridiagonal does with a system, without leaving the library.
+// the stencil (-1, 1). autapse.solve.Tridiagonal does the same with any system.
 //
-// Sequences do not meet, so a thread takes its own through all iterations. Nothing depends on who else is in the batch.
+// Sequences do not interact, so a thread takes its own sequences through all iterations. No result depends on the other
+// sequences of the batch.
 #pragma once
 
 #include <cmath>
@@ -42,11 +43,11 @@ public:
     }
 
 private:
-    // What one sequence remembers.
+    // The state of the iteration for one sequence.
     struct Memory {
         double least, accelerated, penalty;
         int64_t rest, seen, kept; // plain steps to take; iterations; entries of the window
-        bool last;                // a last point and residual are there
+        bool last;                // whether there is a last point and residual
     };
 
     T* changed(int64_t n) const { return history + n * layout.free * H; }           // differences of residuals
@@ -61,7 +62,7 @@ private:
         for (int64_t n = 0; n < own; n++) {
             const int64_t b = active[n];
             memory[b] = {INFINITY, INFINITY, 4, 0, 0, 0, false};
-            copy(b, best, z); // what is returned where no point is better, as amid NaN
+            copy(b, best, z); // returned if no point is better, for example if all are NaN
             if (layout.lengths[b]) active[count++] = b;
             else report(b, true, 0, 1);
         }
@@ -99,13 +100,13 @@ private:
         r.iterations[b] = iterations;
     }
 
-    // Looks at what an evaluation gave, and takes the next step; false where the sequence is done.
+    // Reads the result of an evaluation and takes the next step; false if the sequence is done.
     bool step(int64_t b) {
         Memory& m = memory[b];
         double residual = 0, size = 0;
         even_rows(layout, b, [&](int64_t row) {
             T* found = value + row * H;
-            combine(found, found, T(-1), z + row * H, H); // from here on the residual
+            combine(found, found, T(-1), z + row * H, H); // now the residual
             residual += product_of(found, found, H);
         });
         for (int64_t t = 0; t < layout.lengths[b]; t++)
@@ -141,7 +142,7 @@ private:
         }
     }
 
-    // z and the residual of the even steps become the point and the residual that the next step goes from.
+    // Makes z and the residual of the even steps the point and the residual from which the next step starts.
     void accelerate(int64_t b, Memory& m, double now) {
         if (!r.window) return;
         if (m.last) {
@@ -183,7 +184,7 @@ private:
         });
     }
 
-    // By Cholesky factors, slightly regularised: the window may be nearly dependent. False where it is not finite.
+    // By Cholesky factors, slightly regularised since the window may be nearly dependent. False if not finite.
     static bool solve_small(double a[most_window][most_window], double* x, int64_t n) {
         double trace = 0;
         for (int64_t i = 0; i < n; i++) trace += a[i][i];

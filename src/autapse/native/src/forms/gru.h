@@ -80,7 +80,7 @@ template <class T> struct ResetBefore final : Form<T> {
     }
 
     void forward(const Step<T>& s) const override {
-        T *gates = s.work, *candidate = s.work + padded<T>(2 * H); // r h overwrites what r's argument was, z its own
+        T *gates = s.work, *candidate = s.work + padded<T>(2 * H); // r h overwrites r's argument, z overwrites z's
         this->linears[0].apply(s.count, s.h_prev, H, gates, this->work_stride);
         for (int64_t i = 0; i < s.count; i++) {
             const T *u = s.u + i * s.u_stride, *h_prev = s.h_prev + i * H;

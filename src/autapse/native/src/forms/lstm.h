@@ -34,7 +34,7 @@ template <class T> struct LongShortTerm final : Form<T> {
         for (int64_t r = 0; r < s.count; r++) {
             const T *u = s.u + r * s.u_stride, *c_prev = s.c_prev + r * H;
             T *a = s.work + r * this->work_stride, *c_out = s.c + r * H, *reserve = row(s.reserve, r, 4 * H);
-            T* product = projected ? a : s.h + r * H; // what P acts on overwrites i's argument
+            T* product = projected ? a : s.h + r * H; // the input of P overwrites i's argument
             each<T>(H, [&](auto lane, int64_t j) {
                 Vec<T> a_i = lane.load(u + j) + lane.load(a + j), a_f = lane.load(u + H + j) + lane.load(a + H + j);
                 Vec<T> a_g = lane.load(u + 2 * H + j) + lane.load(a + 2 * H + j);
