@@ -6,7 +6,7 @@ import pytest
 
 from autapse import files
 from autapse.benchmark import run
-from autapse.benchmark.contender import Unequal
+from autapse.benchmark.candidate import Unequal
 from autapse.benchmark.settings import QUICK, Settings
 from autapse.cli.bench import Bench, make_settings
 from autapse.cli.main import main

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from autapse.benchmark import measure
-from autapse.benchmark.contender import Unequal
+from autapse.benchmark.candidate import Unequal
 from autapse.benchmark.equality import check_equal
 from autapse.benchmark.networks import NETWORKS, PACKAGE, TORCH, operations
 from autapse.benchmark.peers import make_ours, make_peer

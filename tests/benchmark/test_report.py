@@ -8,8 +8,8 @@ import pytest
 
 from autapse import files
 from autapse.benchmark import report
-from autapse.benchmark.bars import RATIO_SHAPES, RATIOS, verdicts
 from autapse.benchmark.settings import FULL, QUICK, Settings
+from autapse.benchmark.targets import RATIO_SHAPES, RATIOS, verdicts
 
 ROOT = Path(__file__).parents[2]
 

@@ -11,10 +11,10 @@ import torch
 import autapse
 from autapse import checks
 from autapse.tasks import Walk, WalkVariance
-from autapse.tasks.objectives import objective
 from autapse.training import Interrupted, ModelConfig, RunConfig, Tensors, Trainer, evaluate, train
 from autapse.training.evaluation import Scores
 from autapse.training.log import read_metrics
+from autapse.training.objectives import objective
 from small import TASK, final_tensors, small_config, step_of, with_seed
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from autapse.benchmark.contender import Contender, Unequal
+from autapse.benchmark.candidate import Candidate, Unequal
 
 # Norm of the difference over the norm. float32 over several hundred steps, summed in different orders. Not the largest
 # difference: of millions of ReLUs one or two have an argument so near 0 that rounding decides on which side they are,
@@ -13,7 +13,7 @@ from autapse.benchmark.contender import Contender, Unequal
 OUTPUT, GRADIENT = 1e-4, 1e-3
 
 
-def check_equal(ours: Contender, peer: Contender, x: Tensor, gradient: Tensor) -> float:
+def check_equal(ours: Candidate, peer: Candidate, x: Tensor, gradient: Tensor) -> float:
     """Raise `Unequal` unless one training step gives the same results; return the largest relative difference."""
     mine, theirs = ours.train(x, gradient).detach(), peer.train(x, gradient).detach()
     worst = check_tensors("output", mine, theirs, OUTPUT, peer.name)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from autapse.benchmark.contender import Contender, NotMeasured, Unequal, own_gradients
+from autapse.benchmark.candidate import Candidate, NotMeasured, Unequal, own_gradients
 from autapse.benchmark.equality import OUTPUT, check_equal, check_tensors
 from autapse.benchmark.networks import TORCH, Network, find_network, operations
 from autapse.benchmark.peers import make_ours, make_peer, torch_layer
@@ -96,7 +96,7 @@ def data(shape: Shape) -> tuple[Tensor, Tensor]:
 
 
 def _both(
-    ours: Contender, peer: Contender, call: Callable[[Contender], Callable[[], object]], settings: Settings
+    ours: Candidate, peer: Candidate, call: Callable[[Candidate], Callable[[], object]], settings: Settings
 ) -> tuple[Best, Best]:
     return interleaved(call(ours), call(peer), settings.repeats, settings.seconds)
 
@@ -142,19 +142,19 @@ def spread(shape: Shape) -> Tensor:
     return torch.linspace(1, shape.steps, shape.batch).round().long()[order]
 
 
-def with_lengths(ours: Contender, lengths: Tensor) -> Contender:
+def with_lengths(ours: Candidate, lengths: Tensor) -> Candidate:
     layer: Any = ours.module
-    return Contender("autapse, lengths", layer, lambda x: layer(x, lengths=lengths)[0], own_gradients(layer))
+    return Candidate("autapse, lengths", layer, lambda x: layer(x, lengths=lengths)[0], own_gradients(layer))
 
 
-def packed(theirs: Contender, lengths: Tensor) -> Contender:
+def packed(theirs: Candidate, lengths: Tensor) -> Candidate:
     layer: Any = theirs.module
 
     def forward(x: Tensor) -> Tensor:
         sequences = pack_padded_sequence(x, lengths, enforce_sorted=False)
         return pad_packed_sequence(layer(sequences)[0], total_length=x.shape[0])[0]
 
-    return Contender(f"{theirs.name}, packed", layer, forward, theirs.gradients)
+    return Candidate(f"{theirs.name}, packed", layer, forward, theirs.gradients)
 
 
 # One step at a time ---------------------------------------------------------------------------------------------------

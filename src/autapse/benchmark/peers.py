@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from autapse.benchmark.contender import Contender, Gradients, NotMeasured, own_gradients
+from autapse.benchmark.candidate import Candidate, Gradients, NotMeasured, own_gradients
 from autapse.benchmark.networks import COMPILED, LOOP, PACKAGE, REFERENCE, TORCH, Network
 from autapse.benchmark.settings import Settings
 from autapse.benchmark.shapes import Shape
@@ -26,7 +26,7 @@ TORCH_LAYERS: dict[str, Any] = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
 TORCH_CELLS: dict[str, Any] = {"rnn": nn.RNNCell, "gru": nn.GRUCell, "lstm": nn.LSTMCell}
 
 
-def make_ours(network: Network, shape: Shape) -> Contender:
+def make_ours(network: Network, shape: Shape) -> Candidate:
     """Our layer, its weights drawn with a fixed seed."""
     torch.manual_seed(0)
     layer: Recurrent
@@ -34,15 +34,15 @@ def make_ours(network: Network, shape: Shape) -> Contender:
         layer = from_torch(TORCH_LAYERS[network.name](shape.inputs, shape.hidden))
     else:
         layer = make_layer(network.name, shape.inputs, shape.hidden)
-    return Contender("autapse", layer, lambda x: layer(x)[0], own_gradients(layer))
+    return Candidate("autapse", layer, lambda x: layer(x)[0], own_gradients(layer))
 
 
-def make_peer(kind: str, network: Network, shape: Shape, ours: Contender, settings: Settings) -> Contender:
+def make_peer(kind: str, network: Network, shape: Shape, ours: Candidate, settings: Settings) -> Candidate:
     """A peer with our weights, or `NotMeasured`."""
     layer: Any = ours.module
     if kind == COMPILED and shape.steps > settings.compile_steps:
         raise NotMeasured(f"not compiled: T = {shape.steps} is above {settings.compile_steps}")
-    makers: dict[str, Callable[[], Contender]] = {
+    makers: dict[str, Callable[[], Candidate]] = {
         TORCH: lambda: torch_layer(network.name, layer),
         LOOP: lambda: careful_loop(layer),
         COMPILED: lambda: compiled_loop(layer, settings.compile_seconds),
@@ -52,13 +52,13 @@ def make_peer(kind: str, network: Network, shape: Shape, ours: Contender, settin
     return makers[kind]()
 
 
-def torch_layer(name: str, layer: Recurrent) -> Contender:
+def torch_layer(name: str, layer: Recurrent) -> Candidate:
     theirs = TORCH_LAYERS[name](layer.input_size, layer.hidden_size)
     theirs.load_state_dict(layer.state_dict())
-    return Contender(f"torch.nn.{type(theirs).__name__}", theirs, lambda x: theirs(x)[0], own_gradients(theirs))
+    return Candidate(f"torch.nn.{type(theirs).__name__}", theirs, lambda x: theirs(x)[0], own_gradients(theirs))
 
 
-def reference(layer: Recurrent) -> Contender:
+def reference(layer: Recurrent) -> Candidate:
     theirs = copy.deepcopy(layer)
 
     def forward(x: Tensor) -> Tensor:
@@ -66,17 +66,17 @@ def reference(layer: Recurrent) -> Contender:
         states, _ = scan_reference(cell, x.flatten(0, 1), cell.zero_state(batch, x), [batch] * steps)
         return cell.output(states).view(steps, batch, -1)
 
-    return Contender("scan_reference", theirs, forward, own_gradients(theirs))
+    return Candidate("scan_reference", theirs, forward, own_gradients(theirs))
 
 
 # The loop that a careful user writes ----------------------------------------------------------------------------------
 
 
-def careful_loop(layer: Recurrent) -> Contender:
+def careful_loop(layer: Recurrent) -> Candidate:
     theirs = copy.deepcopy(layer)
     cell = theirs.cells["l0"]
     assert isinstance(cell, Antisymmetric), "the loop is written for one network"
-    return Contender("PyTorch loop", theirs, lambda x: leaky_loop(cell, x), own_gradients(theirs))
+    return Candidate("PyTorch loop", theirs, lambda x: leaky_loop(cell, x), own_gradients(theirs))
 
 
 def leaky_loop(cell: Antisymmetric, x: Tensor) -> Tensor:
@@ -91,7 +91,7 @@ def leaky_loop(cell: Antisymmetric, x: Tensor) -> Tensor:
     return torch.stack(states)
 
 
-def compiled_loop(layer: Recurrent, seconds: float) -> Contender:
+def compiled_loop(layer: Recurrent, seconds: float) -> Candidate:
     """The loop under torch.compile, compiled here and now for both kinds of call at its first ones."""
     theirs = copy.deepcopy(layer)
     cell = theirs.cells["l0"]
@@ -112,7 +112,7 @@ def compiled_loop(layer: Recurrent, seconds: float) -> Contender:
         warm.add(torch.is_grad_enabled())
         return output
 
-    return Contender("compiled loop", theirs, forward, own_gradients(theirs))
+    return Candidate("compiled loop", theirs, forward, own_gradients(theirs))
 
 
 @contextlib.contextmanager
@@ -139,7 +139,7 @@ def time_limit(seconds: float, reason: str) -> Iterator[None]:
 # torchrecurrent -------------------------------------------------------------------------------------------------------
 
 
-def packaged(name: str, layer: Recurrent) -> Contender:
+def packaged(name: str, layer: Recurrent) -> Candidate:
     try:
         package: Any = importlib.import_module("torchrecurrent")
     except ImportError:
@@ -177,7 +177,7 @@ def packaged(name: str, layer: Recurrent) -> Contender:
         found |= {} if triangle is None else {"weight_hh": cell.weight_hh.grad[triangle]}
         return {_own_name(n, own): g for n, g in found.items()}
 
-    return Contender(f"torchrecurrent.{type(theirs).__name__}", theirs, lambda x: theirs(x)[0], gradients)
+    return Candidate(f"torchrecurrent.{type(theirs).__name__}", theirs, lambda x: theirs(x)[0], gradients)
 
 
 @torch.no_grad()

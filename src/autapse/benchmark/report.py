@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from autapse.benchmark.bars import verdicts
-from autapse.benchmark.page import fill_between, markdown_table
 from autapse.benchmark.settings import DEFAULT, FLUSHED
+from autapse.benchmark.targets import verdicts
+from autapse.results.page import fill_between, markdown_table
 
 Results = dict[str, Any]
 Row = dict[str, Any]

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from autapse import __version__, files
-from autapse.benchmark.child import UNEQUAL
-from autapse.benchmark.contender import Unequal
-from autapse.benchmark.machine import commit, hardware
+from autapse.benchmark.candidate import Unequal
 from autapse.benchmark.settings import MODES, Settings
+from autapse.benchmark.worker import UNEQUAL
+from autapse.results.machine import commit, hardware
 
 Results = dict[str, Any]
 
@@ -38,7 +38,7 @@ def measure(settings: Settings, command: str, tell: Callable[[str], None]) -> Re
 
 
 def _in_child(mode: str, settings: Settings, out: Path, tell: Callable[[str], None]) -> Results:
-    words = [sys.executable, "-m", "autapse.benchmark.child", mode, json.dumps(settings.to_json()), str(out)]
+    words = [sys.executable, "-m", "autapse.benchmark.worker", mode, json.dumps(settings.to_json()), str(out)]
     with tempfile.TemporaryFile("w+") as complaints:
         child = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=complaints, text=True)
         assert child.stdout is not None, "a pipe was asked for"

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autapse.benchmark.contender import Contender
+from autapse.benchmark.candidate import Candidate
 from autapse.benchmark.networks import LOOP, TORCH, Network
 from autapse.benchmark.peers import TORCH_CELLS
 
@@ -17,12 +17,12 @@ STREAMING_PEERS = (TORCH, LOOP)
 Step = Callable[[Tensor], Tensor]  # [1, D] -> [1, H]
 
 
-def own_step(ours: Contender) -> Step:
+def own_step(ours: Candidate) -> Step:
     layer: Any = ours.module
     return layer.stream(batch_size=1)
 
 
-def peer_step(kind: str, network: Network, ours: Contender) -> tuple[str, Step]:
+def peer_step(kind: str, network: Network, ours: Candidate) -> tuple[str, Step]:
     """Name and step of a peer with our weights."""
     layer: Any = ours.module
     if kind == TORCH:

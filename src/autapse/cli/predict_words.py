@@ -12,7 +12,7 @@ from autapse.data.formats.reviews import tokenise
 from autapse.data.formats.table import Sequences
 from autapse.data.formats.timeseries import suffix
 from autapse.data.ragged import Ragged
-from autapse.data.tree import read_bytes, text_lines
+from autapse.data.reading import read_bytes, text_lines
 from autapse.data.vocabulary import UNKNOWN, Vocabulary
 from autapse.tasks import POS, Signature, Task
 from autapse.tasks.pos import encode

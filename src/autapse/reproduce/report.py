@@ -7,11 +7,11 @@ from itertools import chain
 from pathlib import Path
 
 from autapse import checks, files
-from autapse.benchmark.page import fill_between, markdown_table
 from autapse.reproduce.claims import OUTCOMES
 from autapse.reproduce.figures import FOLDER, Picture
 from autapse.reproduce.paper import Paper, check_recipe
 from autapse.reproduce.result import Result
+from autapse.results.page import fill_between, markdown_table
 
 START, END = "<!-- results -->", "<!-- end of results -->"
 INTRODUCTION = f"""# The papers' tables, trained again

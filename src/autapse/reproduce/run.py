@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from autapse import checks, files
-from autapse.benchmark.machine import commit, hardware, software
 from autapse.reproduce.curve import curve_of
 from autapse.reproduce.recipe import Difference, Recipe
 from autapse.reproduce.result import Result
+from autapse.results.machine import commit, hardware, software
 from autapse.tasks import Stored
 from autapse.training import checkpoint
 from autapse.training.config import RunConfig

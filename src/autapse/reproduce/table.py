@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from autapse.benchmark.page import markdown_table
 from autapse.reproduce.cell import Cell, Results, cell_of
 from autapse.reproduce.differences import Names, what_differs
 from autapse.reproduce.layout import FACTS, Column, Layout, width_of
 from autapse.reproduce.result import Result
 from autapse.reproduce.score import NOT_RUN, score_of, solved
+from autapse.results.page import markdown_table
 
 BEST_TEST = "best test epoch (the papers' selection)"
 CITED_ONLY = "cited only"

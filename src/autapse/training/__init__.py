@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 from autapse.lazy import lazy
 
 if TYPE_CHECKING:
-    from autapse.training.batches import Tensors
     from autapse.training.checkpoint import find_run, load, load_run, make_model
     from autapse.training.config import ModelConfig, RunConfig, TrainingConfig
     from autapse.training.evaluation import evaluate
+    from autapse.training.feeds import Tensors
     from autapse.training.loop import Interrupted, Trainer, train
     from autapse.training.rescue import Diverged
 
@@ -33,7 +33,7 @@ __getattr__ = lazy(
     {
         "autapse.training.checkpoint": "find_run load load_run make_model",
         "autapse.training.config": "ModelConfig RunConfig TrainingConfig",
-        "autapse.training.batches": "Tensors",
+        "autapse.training.feeds": "Tensors",
         "autapse.training.evaluation": "evaluate",
         "autapse.training.loop": "Interrupted Trainer train",
         "autapse.training.rescue": "Diverged",

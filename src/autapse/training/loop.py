@@ -17,14 +17,14 @@ from torch import Tensor
 from autapse import checks, files
 from autapse.errors import Ending
 from autapse.tasks import Split, Task
-from autapse.tasks.objectives import objective
 from autapse.training import checkpoint, distributed
-from autapse.training.batches import Batch, Tensors, make_feed
 from autapse.training.checkpoint import Checkpoint, Progress, make_model
 from autapse.training.config import RunConfig
 from autapse.training.environment import Environment
 from autapse.training.evaluation import Scores, evaluate, measure
+from autapse.training.feeds import Batch, Tensors, make_feed
 from autapse.training.log import MetricsLog, Quiet, Show
+from autapse.training.objectives import objective
 from autapse.training.optimizers import make_optimizer
 from autapse.training.rescue import Diverged, clip, finite, random_step
 from autapse.training.schedule import learning_rate

@@ -28,7 +28,7 @@ from autapse.data.formats import npy
 from autapse.data.formats.timeseries import LARGEST, Series, number_or_none, ordered_labels, read_ts, suffix
 from autapse.data.packed import DECOMPRESSORS
 from autapse.data.ragged import Ragged
-from autapse.data.tree import read_bytes
+from autapse.data.reading import read_bytes
 
 ORDER = ("time", "step")
 INTEGER = re.compile(r"[+-]?\d+")

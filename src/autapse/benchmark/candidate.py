@@ -22,7 +22,7 @@ class NotMeasured(Exception):  # noqa: N818 (what happened)
 
 
 @dataclass
-class Contender:
+class Candidate:
     name: str
     module: nn.Module  # has the parameters
     forward: Callable[[Tensor], Tensor]  # [T, B, D] -> [T, B, H]
