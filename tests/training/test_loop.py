@@ -227,7 +227,7 @@ def test_config_round_trip_and_strictness():
         content = json.loads(json.dumps(config.to_json()))
         assert RunConfig.from_json(content) == config
     content["training"]["stepz"] = 3
-    with pytest.raises(checks.InputError, match=r"setting must be one of .*got 'stepz'.* Did you mean 'steps'"):
+    with pytest.raises(checks.InputError, match=r"key must be one of .*got 'stepz'.* Did you mean 'steps'"):
         RunConfig.from_json(content)
     with pytest.raises(checks.InputError, match="damaged"):
         RunConfig.from_json({"task": {"name": "adding"}})

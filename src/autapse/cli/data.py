@@ -12,11 +12,11 @@ from autapse import checks, terminal
 from autapse.cli.listing import print_listing
 from autapse.cli.parse import parse, positional, wants_help
 from autapse.data import download, paths
-from autapse.data.catalogue import DATA_SETS, DataSet, Form, UpstreamFile, data_set
+from autapse.data.catalogue import DATA_SETS, DataSet, FileSet, UpstreamFile, data_set
 
 
 @dataclass
-class Data:
+class DataArguments:
     """List the data sets, fetch one, verify one's files by size and checksum, or tell where one lies.
 
     Data sets lie in the folder $AUTAPSE_DATA, by default ~/.cache/autapse/data. AUTAPSE_OFFLINE=1 forbids downloads.
@@ -37,7 +37,7 @@ class Data:
 def main(words: list[str]) -> int:
     if not wants_help(words):
         positional(words, "list, fetch, verify or path", "data", "autapse data list")
-    args = parse(Data, "data", words)
+    args = parse(DataArguments, "data", words)
     if args.long and args.action != "list":
         checks.fail("--long", "stand with `autapse data list`", args.action)
     if args.name:
@@ -77,14 +77,14 @@ def _more(each: DataSet) -> list[str]:
     return lines + [f"{file.path}: {size_text(file.size)}, sha256 {file.sha256 or 'not known'}" for file in form]
 
 
-def _size_here(folder: Path, form: Form) -> int | None:
+def _size_here(folder: Path, form: FileSet) -> int | None:
     """Bytes on disk; of an unpacked folder, of which one file is known, nothing is said."""
     if all(file.size is None and not file.urls for file in form):
         return None
     return sum((folder / file.path).stat().st_size for file in form)
 
 
-def _size_upstream(form: Form) -> int | None:
+def _size_upstream(form: FileSet) -> int | None:
     sizes = [file.size for file in form if file.size is not None]
     return sum(sizes) if len(sizes) == len(form) else None
 
