@@ -76,8 +76,8 @@ def test_markdown_has_every_number(results):
         assert line in text, f"{line!r} is not in\n{text}"
 
 
-def test_bars_are_met_or_not(results):
-    found = {(v.bar, v.shape): (v.found, v.met) for v in verdicts(results)}
+def test_targets_are_met_or_not(results):
+    found = {(v.target, v.shape): (v.found, v.met) for v in verdicts(results)}
     assert found == {
         ("training, gru against torch.nn", "har"): ("3.25× (gru)", True),
         ("training, gru against torch.nn", "large"): ("1.50× (gru)", False),

@@ -16,7 +16,7 @@ UNEQUAL = 3  # exit code
 
 def main(mode: str, settings_text: str, out: str) -> int:
     settings = Settings.from_json(json.loads(settings_text))
-    kept = set_flushing(mode == FLUSHED, settings.threads)  # first of all: before any thread has started
+    kept = set_flushing(mode == FLUSHED, settings.threads)  # before anything else: no thread may have started
     from autapse.benchmark.measure import measure_all
     from autapse.results.machine import software
 
