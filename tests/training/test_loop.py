@@ -147,7 +147,7 @@ def test_interrupt_saves_and_resume_ends_with_the_same_bits(tmp_path):
     (tmp_path / "cut").mkdir()
     trainer = Trainer(config).start(tmp_path / "cut")
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
-    with pytest.raises(Interrupted, match=r"saved at step \d+\. Go on with: autapse resume"):
+    with pytest.raises(Interrupted, match=r"saved at step \d+\. To continue: autapse resume"):
         trainer.train()
     assert 0 < step_of(tmp_path / "cut") < 300
     Trainer.resume(tmp_path / "cut").train()
@@ -201,7 +201,7 @@ def test_a_lone_size_and_a_list_of_sizes_are_welcome():
 
 def test_a_folder_with_something_in_it_is_neither_used_nor_removed(tmp_path):
     (tmp_path / "precious.txt").write_text("precious")
-    with pytest.raises(checks.InputError, match="is not empty and is not overwritten"):
+    with pytest.raises(checks.InputError, match="is not empty, and is not overwritten"):
         Trainer(small_config()).start(tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == ["precious.txt"]
 

@@ -37,7 +37,7 @@ def main(words: list[str]) -> int:
             return 0
         with Screen(console, config.model.cell, config.task.metric) as screen:
             trainer = Trainer.resume_opened(run, screen)
-            screen.note(f"{folder}: continues at step {progress.step}")
+            screen.note(f"{folder}: continuing at step {progress.step}")
             summary = trainer.train()
         if summary:
             print_summary(console, summary, config)
