@@ -11,7 +11,7 @@ import torch
 import autapse
 from autapse import checks
 from autapse.tasks import Walk, WalkVariance
-from autapse.training import Interrupted, ModelConfig, RunConfig, Tensors, Trainer, evaluate, train
+from autapse.training import Interrupted, ModelConfig, RunConfig, Summary, Tensors, Trainer, evaluate, train
 from autapse.training.evaluation import Scores
 from autapse.training.log import read_metrics
 from autapse.training.objectives import objective
@@ -231,3 +231,13 @@ def test_config_round_trip_and_strictness():
         RunConfig.from_json(content)
     with pytest.raises(checks.InputError, match="damaged"):
         RunConfig.from_json({"task": {"name": "adding"}})
+
+
+def test_a_summary_has_fields_and_keys(tmp_path):
+    summary = train(small_config(), tmp_path / "run")
+    stored = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert Summary.from_json(stored) == summary == stored
+    assert list(summary) == list(stored)
+    assert summary["test"] == summary.test == stored["test"]
+    with pytest.raises(KeyError):
+        summary["tset"]
