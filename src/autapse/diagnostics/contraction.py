@@ -19,7 +19,7 @@ FINE = 1e-9  # times the first residual; ratios of smaller residuals are roundin
 class Contraction:
     """What `contraction` measured at each step of each sequence. Tensors are detached, [T, B] each."""
 
-    eta: float
+    eta: float  # the step η
     norm: Tensor  # the largest ‖I + η·f′‖₂ over the iterates
     settled: Tensor  # ‖I + η·f′‖₂ at the equilibrium: a bound of the linear rate near it
     ratio: Tensor  # the largest measured ‖f(z⁽ᵏ⁺¹⁾)‖ / ‖f(z⁽ᵏ⁾)‖

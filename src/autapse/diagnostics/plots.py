@@ -15,13 +15,13 @@ PANELS_IN_A_ROW = 3
 
 @dataclass(frozen=True)
 class Panel:
-    """One coordinate system with its curves, each a sequence of (x, y)."""
+    """One coordinate system with its curves."""
 
-    title: str
-    xlabel: str
-    ylabel: str
-    log: bool
-    curves: Mapping[str, Sequence[tuple[float, float]]]
+    title: str  # above the panel; may be empty
+    xlabel: str  # below the x axis
+    ylabel: str  # beside the y axis
+    log: bool  # whether the y axis is logarithmic
+    curves: Mapping[str, Sequence[tuple[float, float]]]  # the points (x, y) of each curve, by name
 
 
 def plot_curves(

@@ -40,7 +40,7 @@ class Tensors:
     """
 
     inputs: Tensor  # [N, T, D]; for ragged sequences [steps of all, D]
-    targets: Tensor
+    targets: Tensor  # [N] or [N, K], or one per step: [N, T], for ragged sequences [steps of all]
     lengths: Tensor | None = None  # [N], on the CPU
     starts: Tensor | None = None  # [N], on the CPU: the first row of each ragged sequence
     per_step: bool = False
@@ -50,6 +50,7 @@ class Tensors:
     carry: bool = False
     """Whether a piece of a text starts from the final state of the piece before it."""
     transform: Transform | None = None
+    """A random change of the inputs, new at each step."""
 
     @classmethod
     def of(cls, data: Data, device: torch.device | str) -> Tensors:
