@@ -5,6 +5,8 @@ from typing import Any, Literal
 import pytest
 
 from autapse import checks, records
+from autapse.tasks import Adding
+from autapse.training import RunConfig, TrainingConfig
 from damage import message
 
 
@@ -114,3 +116,10 @@ def test_one_item_needs_no_list_also_if_it_may_be_null():
 )
 def test_a_message_names_the_source_and_the_place(content, said):
     assert said in message(Whole.from_json, content, "my.json")
+
+
+def test_a_config_with_any_valid_seed_can_be_read_again():
+    config = RunConfig(task=Adding(), training=TrainingConfig(seed=2**64 - 1))
+    assert RunConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
+    with pytest.raises(checks.InputError, match="steps must be an integer below"):
+        RunConfig.from_json(config.to_json() | {"training": {"steps": 2**60}})
