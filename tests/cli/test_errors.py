@@ -56,13 +56,19 @@ def run(tmp_path_factory):
             "run adding --num-layers 10000000",
             "num_layers must be .* at most 1000; got 10000000",
         ),
-        ("run adding --hidden-size 100000000", "too little memory .*--hidden-size 100000000 is the largest size given"),
-        ("run adding --hidden-size 4 9999999999999", "too little memory.*--hidden-size 9999999999999 is"),
+        (
+            "run adding --hidden-size 100000000",
+            "too little memory .*The largest size given is --hidden-size 100000000\\.",
+        ),
+        ("run adding --hidden-size 4 9999999999999", "too little memory.*size given is --hidden-size 9999999999999\\."),
         (
             "run adding --hidden-size 99999999999999999999999",
             "hidden_size must be an integer below 2\\*\\*53; got 9{23}",
         ),
-        ("run adding --train-size=999999999999999 --steps 10", "too little memory .*--train-size 9{15} is"),
+        (
+            "run adding --train-size=999999999999999 --steps 10",
+            "too little memory .*size given is --train-size 9{15}\\.",
+        ),
         ("run adding --length 99999999999999999999999", "length must be an integer below 2\\*\\*53; got 9{23}"),
         (
             "run walk --max-length 9223372036854775808",

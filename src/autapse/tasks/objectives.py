@@ -1,4 +1,4 @@
-"""What is minimised and what is reported, as sums over a batch, so that batches and processes add up exactly.
+"""Loss and score of a task, as sums over a batch, so that batches and processes can be added exactly.
 
 Beside the tasks rather than in them: tasks are numpy only, so that the command line knows their options before torch.
 """
@@ -17,9 +17,9 @@ from autapse.tasks.base import IGNORE, Task
 
 
 class Objective(NamedTuple):
-    """loss / count is minimised, metric(score / count) reported; both are smaller for better."""
+    """Training minimises loss / count and reports metric(score / count). For both, smaller is better."""
 
-    loss: Callable[[Tensor, Tensor], Tensor]  # (output, target) -> sum over what is counted
+    loss: Callable[[Tensor, Tensor], Tensor]  # (output, target) -> sum over the counted entries
     score: Callable[[Tensor, Tensor], Tensor]
     count: Callable[[Tensor], int]  # target -> sequences, or positions of a tagging task
     metric: Callable[[float], float] = float
@@ -53,4 +53,4 @@ def _valid(target: Tensor) -> int:
 
 
 def _perplexity(entropy: float) -> float:
-    return math.exp(entropy) if entropy < 700 else math.inf  # beyond, exp raises instead
+    return math.exp(entropy) if entropy < 700 else math.inf  # above that, exp raises an error
