@@ -15,7 +15,7 @@ from pathlib import Path
 
 from autapse import files
 from autapse.benchmark.denormals import set_flushing
-from autapse.benchmark.machine import commit, hardware
+from autapse.results.machine import commit, hardware
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "implicit-speed.md"
@@ -31,7 +31,7 @@ def measure(quick: bool, threads: int) -> dict[str, object]:
     from steps import measure_steps
     from weights import train_all
 
-    from autapse.benchmark.machine import software
+    from autapse.results.machine import software
 
     settings = Settings.quick() if quick else Settings()
     models = train_all(settings)

@@ -28,7 +28,7 @@ from autapse.solve import (
     Tridiagonal,
     recommended,
 )
-from autapse.training.batches import Tensors
+from autapse.training.feeds import Tensors
 
 SOLVERS: dict[str, Solver] = {
     "recommended": recommended(),

@@ -12,9 +12,9 @@ from settings import BATCH, Settings
 from torch import Tensor
 from weights import Trained, walk
 
-from autapse.benchmark.fit import power_law
 from autapse.benchmark.timing import turn
 from autapse.layers import ImplicitGRU
+from autapse.results.power_law import power_law
 from autapse.solve import NotConvergedWarning, Paper, Solver, recommended
 
 SOLVERS: dict[str, Solver] = {"recommended": recommended(), "paper": Paper()}

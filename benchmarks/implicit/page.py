@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from autapse.benchmark.page import fill_between, markdown_table
+from autapse.results.page import fill_between, markdown_table
 
 START, END = "<!-- results -->", "<!-- end of results -->"
 Results = dict[str, Any]

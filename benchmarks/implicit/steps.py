@@ -15,7 +15,7 @@ from autapse import GRU
 from autapse.benchmark.timing import timed
 from autapse.layers import ImplicitGRU
 from autapse.solve import Paper, Solver, Tolerance
-from autapse.training.batches import Tensors
+from autapse.training.feeds import Tensors
 
 Layer = Callable[[Tensors], Tensor]  # batch -> [B, T, F]
 

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from autapse.models import Tagger
 from autapse.tasks import Walk
-from autapse.tasks.objectives import objective
-from autapse.training.batches import Tensors, epoch_order
 from autapse.training.evaluation import evaluate
+from autapse.training.feeds import Tensors, epoch_order
+from autapse.training.objectives import objective
 
 
 @dataclass

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from autapse import checks, files
-from autapse.benchmark.fit import power_law
-from autapse.benchmark.page import fill_between, markdown_table
+from autapse.results.page import fill_between, markdown_table
+from autapse.results.power_law import power_law
 
 HERE = Path(__file__).resolve().parent
 RESULTS, PAGE = HERE / "results" / "runtime.json", HERE / "README.md"

@@ -12,7 +12,7 @@ import pytest
 from autapse.checks import InputError
 from autapse.reproduce.curve import Curve
 from autapse.reproduce.figures import Picture
-from autapse.reproduce.paper import Paper, read_papers
+from autapse.reproduce.paper import PublishedPaper, read_papers
 from autapse.reproduce.report import check_page, write_page
 from autapse.reproduce.result import Result
 from small_results import by_recipe, result
@@ -28,7 +28,7 @@ def with_curve(recipe: str, *losses: float) -> Result:
     return result(recipe, 95.0, curve=curve)
 
 
-def pictures(paper: Paper, *results: Result) -> dict[str, Picture]:
+def pictures(paper: PublishedPaper, *results: Result) -> dict[str, Picture]:
     return {picture.figure.name: picture for picture in paper.pictures(by_recipe(*results))}
 
 

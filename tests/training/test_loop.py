@@ -11,10 +11,10 @@ import torch
 import autapse
 from autapse import checks
 from autapse.tasks import Walk, WalkVariance
-from autapse.tasks.objectives import objective
 from autapse.training import Interrupted, ModelConfig, RunConfig, Tensors, Trainer, evaluate, train
 from autapse.training.evaluation import Scores
 from autapse.training.log import read_metrics
+from autapse.training.objectives import objective
 from small import TASK, final_tensors, small_config, step_of, with_seed
 
 
@@ -227,7 +227,7 @@ def test_config_round_trip_and_strictness():
         content = json.loads(json.dumps(config.to_json()))
         assert RunConfig.from_json(content) == config
     content["training"]["stepz"] = 3
-    with pytest.raises(checks.InputError, match=r"setting must be one of .*got 'stepz'.* Did you mean 'steps'"):
+    with pytest.raises(checks.InputError, match=r"key must be one of .*got 'stepz'.* Did you mean 'steps'"):
         RunConfig.from_json(content)
     with pytest.raises(checks.InputError, match="damaged"):
         RunConfig.from_json({"task": {"name": "adding"}})

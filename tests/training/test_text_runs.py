@@ -15,9 +15,9 @@ import torch
 import autapse
 from autapse import checks
 from autapse.tasks import IMDB, MNIST, POS, PTB, BAbI
-from autapse.tasks.objectives import objective
 from autapse.training import Interrupted, ModelConfig, RunConfig, Tensors, Trainer, TrainingConfig, evaluate, train
 from autapse.training.log import read_metrics
+from autapse.training.objectives import objective
 from damage import message
 from small import final_tensors, metadata_of, rewrite, step_of, stopped_at
 from small_data import data_in

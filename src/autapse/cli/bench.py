@@ -1,4 +1,4 @@
-"""`autapse bench`: measure the speed of the layers on this machine."""
+"""`autapse bench`: how fast the layers are on this machine."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import tyro
 
 from autapse import checks, files
+from autapse.benchmark.cases import networks_of
 from autapse.benchmark.settings import FULL, QUICK, TIMES, Settings
 from autapse.cli.parse import parse
 
@@ -23,7 +24,8 @@ class Bench:
     """Shapes, separated by commas: pixel-mnist, har, adding, tagging, large, batch-1, streaming, or any as TxBxDxH; by
     default all named shapes."""
     cells: str | None = None
-    """Networks, separated by commas; by default rnn,gru,lstm,antisymmetric; with --full one or more per form."""
+    """Networks, separated by commas, with options as in gru:reset=before; by default rnn,gru,lstm,antisymmetric; with
+    --full one or more per form."""
     peers: str | None = None
     """Implementations to compare with: torch.nn, loop, compiled, torchrecurrent, reference; by default the fast ones;
     with --full all."""
@@ -34,7 +36,7 @@ class Bench:
     threads: int | None = None
     """Number of threads; by default that of torch."""
     full: bool = False
-    """Measure everything; otherwise only what takes a few minutes."""
+    """Measure everything, which takes up to an hour; otherwise a few minutes."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Write all measurements, with facts about the machine, to this JSON file."""
 
@@ -58,7 +60,7 @@ def run_bench(args: Bench, command: str) -> dict[str, Any]:
     console = Console()
     took = TIMES.get(replace(settings, threads=None))
     expected = f"this takes {took} on two idle cores" if took else "the time depends on the options"
-    console.print(f"Measuring: {expected}. Other programs on this machine disturb the measurement.")
+    console.print(f"Measuring: {expected}. Other programs on this machine distort the results.")
     with console.working("starting") as show:
         results = measure(settings, command, show)
     if args.out is not None:
@@ -70,8 +72,10 @@ def run_bench(args: Bench, command: str) -> dict[str, Any]:
 
 
 def make_settings(args: Bench) -> Settings:
-    """The settings of the quick or the full measurement, with the given options."""
+    """The quick or the full measurement, with the options that are given."""
     given: dict[str, Any] = {name: _split(name, getattr(args, name)) for name in ("shapes", "cells", "peers")}
+    if given["cells"]:
+        given["cells"] = tuple(dict.fromkeys(full for name in given["cells"] for full in networks_of(name)))
     given |= {"repeats": args.repeats, "seconds": args.seconds, "threads": args.threads}
     return replace(FULL if args.full else QUICK, **{name: value for name, value in given.items() if value is not None})
 

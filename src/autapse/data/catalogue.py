@@ -25,7 +25,7 @@ class UpstreamFile:
     urls: tuple[str, ...] = ()  # mirrors of the same file, tried in this order
 
 
-Form = tuple[UpstreamFile, ...]  # files that make up the data set; for an unpacked folder, one file is enough
+FileSet = tuple[UpstreamFile, ...]  # the files of a complete data set; for an unpacked folder, one of its files
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,15 +37,15 @@ class DataSet:
     home: str  # address of its web page
     licence: str  # as its authors state it
     citation: str
-    forms: tuple[Form, ...]  # any complete form is enough
+    forms: tuple[FileSet, ...]  # any complete form is enough
     instructions: str = ""  # how to get it by hand, if it cannot be downloaded automatically
 
     @property
-    def download(self) -> Form | None:
+    def download(self) -> FileSet | None:
         """The form that can be downloaded: the first one with an address for every file; None if there is none."""
         return next((form for form in self.forms if all(file.urls for file in form)), None)
 
-    def complete(self, folder: Path) -> Form | None:
+    def complete(self, folder: Path) -> FileSet | None:
         """The first form whose files are all in `folder`; None if there is none."""
         return next((form for form in self.forms if all((folder / file.path).is_file() for file in form)), None)
 
@@ -65,7 +65,7 @@ def data_set(name: str) -> DataSet:
     return DATA_SETS[checks.one_of("data set", name, DATA_SETS)]
 
 
-def _files(table: str, *mirrors: str, folder: str = "") -> Form:
+def _files(table: str, *mirrors: str, folder: str = "") -> FileSet:
     """The files of a table with one file per line: sha256, size and path, with - for an unknown value.
 
     A mirror that ends in a slash is a folder that has each file under its own name.

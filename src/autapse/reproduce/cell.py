@@ -15,7 +15,7 @@ Results = dict[str, list[Result]]
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """A row in a column. It has one recipe, or one for each width of its network, or none."""
 
     row: Row
@@ -57,8 +57,8 @@ def paper_number(recipe: Recipe) -> bool | float | None:
     return next((recipe.paper[unit] for unit in UNITS if unit in recipe.paper), None)
 
 
-def cell_of(layout: Layout, row: Row, column: Column, results: Results) -> Cell:
+def cell_of(layout: Layout, row: Row, column: Column, results: Results) -> TableCell:
     """A cell with its results, or with those of the recipe that trains the same."""
     recipes = {name: layout.cells[row.id, name] for name in layout.variants(column) if (row.id, name) in layout.cells}
     own = {name: results.get(recipe.id) or results.get(row.also, []) for name, recipe in recipes.items()}
-    return Cell(row, column, recipes, own, layout.reason(row))
+    return TableCell(row, column, recipes, own, layout.reason(row))

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from autapse import checks
+from autapse import checks, records
 from autapse.reproduce.claims import Claim, Evidence, Judgement
 from autapse.reproduce.figures import Figure, Picture, picture_of
 from autapse.reproduce.layout import Layout, read_layouts
 from autapse.reproduce.recipe import read_toml
-from autapse.reproduce.record import from_content
 from autapse.reproduce.result import Result
 from autapse.reproduce.table import render_table
 
@@ -28,7 +27,7 @@ class Content:
 
 
 @dataclass(frozen=True)
-class Paper:
+class PublishedPaper:
     source: Path
     content: Content
     layouts: tuple[Layout, ...]
@@ -56,14 +55,14 @@ class Paper:
         return "\n\n".join([f"## {self.content.name} ({self.content.year})", f"*{title}*", *tables, *pictures])
 
 
-def read_papers(root: Path) -> list[Paper]:
+def read_papers(root: Path) -> list[PublishedPaper]:
     """All papers below a folder, the oldest first."""
     papers = [_read(root, path) for path in sorted(root.glob(f"*/{FILE}"))]
     return sorted(papers, key=lambda paper: paper.content.year)
 
 
-def _read(root: Path, path: Path) -> Paper:
-    content, name = from_content(Content, read_toml(path), path), path.parent.name
+def _read(root: Path, path: Path) -> PublishedPaper:
+    content, name = records.read(Content, read_toml(path), path), path.parent.name
     layouts = tuple(read_layouts(root, name))
     known = {recipe.id for layout in layouts for recipe in layout.recipes}
     for figure in content.figure:
@@ -74,7 +73,7 @@ def _read(root: Path, path: Path) -> Paper:
         for row in layout.row:
             if row.also:
                 check_recipe(f"{root / layout.id}: also of {row.id!r}", row.also, known)
-    return Paper(path, content, layouts)
+    return PublishedPaper(path, content, layouts)
 
 
 def check_recipe(argument: str, name: str, known: set[str]) -> None:

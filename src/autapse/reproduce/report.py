@@ -7,11 +7,11 @@ from itertools import chain
 from pathlib import Path
 
 from autapse import checks, files
-from autapse.benchmark.page import fill_between, markdown_table
 from autapse.reproduce.claims import OUTCOMES
 from autapse.reproduce.figures import FOLDER, Picture
-from autapse.reproduce.paper import Paper, check_recipe
+from autapse.reproduce.paper import PublishedPaper, check_recipe
 from autapse.reproduce.result import Result
+from autapse.results.page import fill_between, markdown_table
 
 START, END = "<!-- results -->", "<!-- end of results -->"
 INTRODUCTION = f"""# The papers' tables, trained again
@@ -35,7 +35,7 @@ Each table has the same rows and columns as in its paper. Our numbers are in bol
 """
 
 
-def render(results: dict[str, list[Result]], papers: list[Paper]) -> str:
+def render(results: dict[str, list[Result]], papers: list[PublishedPaper]) -> str:
     """The page between its marks: the claims, then paper by paper."""
     known = {recipe.id for paper in papers for layout in paper.layouts for recipe in layout.recipes}
     for name in results:
@@ -43,7 +43,7 @@ def render(results: dict[str, list[Result]], papers: list[Paper]) -> str:
     return "\n\n".join([_summary(results, papers), *(paper.render(results) for paper in papers)])
 
 
-def _summary(results: dict[str, list[Result]], papers: list[Paper]) -> str:
+def _summary(results: dict[str, list[Result]], papers: list[PublishedPaper]) -> str:
     judged = [(paper.content.name, one) for paper in papers for one in paper.judgements(results)]
     rows = [(name, one.claim.text, one.verdict, one.numbers) for name, one in judged]
     numbers = Counter(one.outcome for _, one in judged)
@@ -52,7 +52,7 @@ def _summary(results: dict[str, list[Result]], papers: list[Paper]) -> str:
     return "\n\n".join(["## What the papers claim, and what held here", f"{len(judged)} claims: {count}.", table])
 
 
-def write_page(path: Path, results: dict[str, list[Result]], papers: list[Paper]) -> list[str]:
+def write_page(path: Path, results: dict[str, list[Result]], papers: list[PublishedPaper]) -> list[str]:
     """Fill the page, which is begun if there is none, and draw its pictures.
 
     Returns what a person should know: which pictures could not be drawn, and why.
@@ -71,7 +71,7 @@ def write_page(path: Path, results: dict[str, list[Result]], papers: list[Paper]
     return []
 
 
-def check_page(path: Path, results: dict[str, list[Result]], papers: list[Paper]) -> None:
+def check_page(path: Path, results: dict[str, list[Result]], papers: list[PublishedPaper]) -> None:
     """An error unless the page and its pictures are what the results give."""
     page = path.read_text(encoding="utf-8") if path.exists() else ""
     remedy = "Run: autapse reproduce report"
@@ -83,7 +83,7 @@ def check_page(path: Path, results: dict[str, list[Result]], papers: list[Paper]
             raise checks.InputError(f"{name} is not what the results give. {remedy}")
 
 
-def _pictures(results: dict[str, list[Result]], papers: list[Paper]) -> list[Picture]:
+def _pictures(results: dict[str, list[Result]], papers: list[PublishedPaper]) -> list[Picture]:
     return list(chain.from_iterable(paper.pictures(results) for paper in papers))
 
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from autapse import files
+from autapse.records import Record
 from autapse.reproduce.curve import Curve
 from autapse.reproduce.recipe import Difference
-from autapse.reproduce.record import from_content
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result:
-    """One recipe, trained once. Scores are in the paper's unit unless it is said otherwise."""
+class Result(Record):
+    """One recipe, trained once. Scores are in the paper's unit, except where a field says otherwise."""
 
     recipe: str
     command: str
@@ -64,11 +63,11 @@ class Result:
 
 def read_result(path: Path) -> Result:
     """The result in a file; a file that is not a result is an error of one line."""
-    return from_content(Result, files.read_json(path), path)
+    return Result.from_json(files.read_json(path), path)
 
 
 def write_result(path: Path, result: Result) -> None:
-    files.write_json(path, dataclasses.asdict(result))
+    files.write_json(path, result.to_json())
 
 
 def result_path(root: Path, recipe: str, seed: int) -> Path:

@@ -8,16 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from autapse import checks, files
-from autapse.benchmark.machine import commit, hardware, software
 from autapse.reproduce.curve import curve_of
 from autapse.reproduce.recipe import Difference, Recipe
 from autapse.reproduce.result import Result
+from autapse.results.machine import Origin, software
 from autapse.tasks import Stored
 from autapse.training import checkpoint
 from autapse.training.config import RunConfig
 from autapse.training.log import read_metrics
 from autapse.training.loop import Trainer
 from autapse.training.rescue import Diverged
+from autapse.training.summary import Summary
 
 SHARE = 0.45  # of a budget for the run that chooses: the refit has as many epochs at most, of more data
 FIXED = {"training.seed": "--seed", "training.seconds": "--budget"}
@@ -77,7 +78,7 @@ def reproduce(plan: Plan, folder: Path, command: str, show: Callable[[RunConfig]
 
     `show` makes a context manager that is the `Show` of one run.
     """
-    before = {"commit": commit(), "hardware": hardware()}  # not what they are when a long run ends
+    before = Origin.here()  # not what it is when a long run ends
     first = _train(plan.config, folder / "fit", show)
     second = None
     if plan.refit:
@@ -86,7 +87,7 @@ def reproduce(plan: Plan, folder: Path, command: str, show: Callable[[RunConfig]
     return _result(plan, first, second, command, before, read_metrics(metrics) if metrics.exists() else [])
 
 
-def _train(config: RunConfig, folder: Path, show: Callable[[RunConfig], Any]) -> dict[str, Any]:
+def _train(config: RunConfig, folder: Path, show: Callable[[RunConfig], Any]) -> Summary:
     """A run's summary; a run that is there already is resumed, if it has these settings.
 
     A finished run is scored again: its checkpoint has a checksum, its summary.json has none.
@@ -105,29 +106,31 @@ def _train(config: RunConfig, folder: Path, show: Callable[[RunConfig], Any]) ->
             trainer = Trainer(config, screen)
             trainer.start(files.new_folder(folder))
         try:
-            return trainer.train()
+            summary = trainer.train()
         except Diverged as error:  # that is a result too: of the best weights before
             screen.note(str(error))
             trainer.progress.stopped_by = "diverged"
-            return trainer.summarise()
+            summary = trainer.summarise()
+        assert summary is not None, "a recipe is trained by one process"
+        return summary
 
 
-def _epochs(summary: dict[str, Any]) -> float:
+def _epochs(summary: Summary) -> float:
     """The epochs after which validation was best."""
     per_epoch = _steps_per_epoch(summary)
-    return max(float(summary["best_step"] / per_epoch), 1 / per_epoch)
+    return max(float(summary.best_step / per_epoch), 1 / per_epoch)
 
 
-def _steps_per_epoch(summary: dict[str, Any]) -> float:
-    return float(summary["steps"] / max(summary["epochs"], 1e-4))  # epochs are rounded to 1e-4, a few steps to 0
+def _steps_per_epoch(summary: Summary) -> float:
+    return float(summary.steps / max(summary.epochs, 1e-4))  # epochs are rounded to 1e-4, a few steps to 0
 
 
 def _result(
     plan: Plan,
-    first: dict[str, Any],
-    second: dict[str, Any] | None,
+    first: Summary,
+    second: Summary | None,
     command: str,
-    before: dict[str, Any],
+    before: Origin,
     records: list[dict[str, Any]],
 ) -> Result:
     recipe, last = plan.recipe, second or first
@@ -137,47 +140,47 @@ def _result(
     return Result(
         recipe=recipe.id,
         command=command,
-        commit=before["commit"],
+        commit=before.commit,
         unit=unit,
         ours=ours,
         paper=paper,
         difference=None if paper is None or ours is None or unit == "solved" else round(ours - paper, 6),
         held_out=None if second is None else in_papers_unit(recipe, first)[1],
-        best_test=_in_unit(recipe, unit, last.get("best_test")),
-        baseline=last["baseline"],
-        floor=last["floor"],
-        test=last["test"],
-        metric=last["metric"],
-        validation=first["validation"],
-        best_step=first["best_step"],
-        solved_step=last["solved_step"],
-        parameters=last["parameters"],
-        steps=last["steps"],
-        epochs=last["epochs"],
+        best_test=_in_unit(recipe, unit, last.best_test),
+        baseline=last.baseline,
+        floor=last.floor,
+        test=last.test,
+        metric=last.metric,
+        validation=first.validation,
+        best_step=first.best_step,
+        solved_step=last.solved_step,
+        parameters=last.parameters,
+        steps=last.steps,
+        epochs=last.epochs,
         paper_epochs=papers,
-        seconds=round(sum(run["seconds"] for run in (first, second) if run), 1),
-        best_seconds=_best_seconds(first, records) if second is None else round(second["seconds"], 1),
+        seconds=round(sum(run.seconds for run in (first, second) if run), 1),
+        best_seconds=_best_seconds(first, records) if second is None else round(second.seconds, 1),
         budget=plan.budget,
         ended=_ended(first, last, papers),
-        rescues=last["rescues"],
-        unsolved=last["unsolved"],
-        seed=last["seed"],
+        rescues=last.rescues,
+        unsolved=last.unsolved,
+        seed=last.seed,
         differences=plan.differences(),
         inferred=recipe.inferred,
         settings={name: value for name, value in plan.config.to_json().items() if name != "autapse"},
-        hardware=before["hardware"],
+        hardware=before.hardware,
         software=software(),
         curve=curve_of(records, _steps_per_epoch(first)),
     )
 
 
-def _best_seconds(summary: dict[str, Any], records: list[dict[str, Any]]) -> float | None:
+def _best_seconds(summary: Summary, records: list[dict[str, Any]]) -> float | None:
     """When the best weights were validated; None if no validation is recorded."""
     times = {record["step"]: record["seconds"] for record in records if "validation" in record}
-    return round(times[summary["best_step"]], 1) if summary["best_step"] in times else None
+    return round(times[summary.best_step], 1) if summary.best_step in times else None
 
 
-def _papers_epochs(plan: Plan, summary: dict[str, Any]) -> float:
+def _papers_epochs(plan: Plan, summary: Summary) -> float:
     """How long the paper trains, in epochs of our data."""
     papers, ours = plan.recipe.config().training, plan.config.training
     if papers.epochs is not None:
@@ -186,21 +189,21 @@ def _papers_epochs(plan: Plan, summary: dict[str, Any]) -> float:
     return round(papers.steps / per_epoch, 4)
 
 
-def _ended(first: dict[str, Any], last: dict[str, Any], papers: float) -> str:
+def _ended(first: Summary, last: Summary, papers: float) -> str:
     """Whether a run was cut off, was shorter than the paper's by its settings, or went all the way."""
     for reason, words in (("diverged", "diverged"), ("time", "out of time")):
-        if reason in (first["stopped_by"], last["stopped_by"]):
+        if reason in (first.stopped_by, last.stopped_by):
             return words
-    shorter = first["stopped_by"] == "steps" and first["epochs"] < 0.99 * papers
+    shorter = first.stopped_by == "steps" and first.epochs < 0.99 * papers
     return "to the end of a shorter training" if shorter else "to the end"
 
 
-def in_papers_unit(recipe: Recipe, summary: dict[str, Any]) -> tuple[str, Any]:
+def in_papers_unit(recipe: Recipe, summary: Summary) -> tuple[str, Any]:
     """What the paper reports, and that of a run: accuracy in percent, error, perplexity, or whether it was solved."""
-    test = summary["test"]
+    test = summary.test
     known = [unit for unit in ("accuracy", "error", "perplexity", "solved") if unit in recipe.paper]
     by_metric = {"error rate": "accuracy", "perplexity": "perplexity"}
-    unit = known[0] if known else recipe.about.get("unit", by_metric.get(summary["metric"], "error"))
+    unit = known[0] if known else recipe.about.get("unit", by_metric.get(summary.metric, "error"))
     return unit, _in_unit(recipe, unit, test)
 
 

@@ -6,9 +6,8 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from autapse import __version__, checks
+from autapse import __version__, checks, records
 from autapse.tasks import ArrayTask, Task, task_class
-from autapse.training import strict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,9 +175,9 @@ class RunConfig:
         try:
             task = dict(content["task"])
             return cls(
-                task=strict.read(_task_class(task.pop("name")), task),
-                model=strict.read(ModelConfig, content["model"]),
-                training=strict.read(TrainingConfig, content["training"]),
+                task=records.read(_task_class(task.pop("name")), task),
+                model=records.read(ModelConfig, content["model"]),
+                training=records.read(TrainingConfig, content["training"]),
             )
         except checks.InputError as error:
             raise checks.InputError(f"{source}: {error}") from None

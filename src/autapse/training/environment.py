@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
-
-from autapse import __version__, native
+from autapse import __version__
+from autapse.records import Record
+from autapse.results.machine import software
 
 
 @dataclass(frozen=True, kw_only=True)
-class Environment:
+class Environment(Record):
     """Where a part of a run was trained."""
 
     autapse: str
@@ -27,12 +27,13 @@ class Environment:
     @classmethod
     def present(cls) -> Environment:
         """The environment of this process."""
+        facts = software()
         return cls(
             autapse=__version__,
-            torch=str(torch.__version__),
-            torch_instructions=torch.backends.cpu.get_cpu_capability(),
-            kernels=native.info()["instruction_set"],
-            threads=torch.get_num_threads(),
+            torch=str(facts["torch"]),
+            torch_instructions=facts["torch_instruction_set"],
+            kernels=facts["native"]["instruction_set"],
+            threads=facts["threads"],
         )
 
     def changes(self, now: Environment) -> list[str]:

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import torch
 
 from autapse.models import SequenceModel
-from autapse.tasks.objectives import Objective
-from autapse.training.batches import Tensors, in_order
+from autapse.training.feeds import Tensors, in_order
+from autapse.training.objectives import Objective
 
 
 class Scores(NamedTuple):

@@ -17,18 +17,22 @@ from torch import Tensor
 from autapse import checks, files
 from autapse.errors import Ending
 from autapse.tasks import Split, Task
-from autapse.tasks.objectives import objective
 from autapse.training import checkpoint, distributed
-from autapse.training.batches import Batch, Tensors, make_feed
-from autapse.training.checkpoint import Checkpoint, Progress, make_model
+from autapse.training.checkpoint import OpenRun, Snapshot
 from autapse.training.config import RunConfig
 from autapse.training.environment import Environment
 from autapse.training.evaluation import Scores, evaluate, measure
+from autapse.training.feeds import Batch, Tensors, make_feed
+from autapse.training.loading import check_data, find_run
 from autapse.training.log import MetricsLog, Quiet, Show
+from autapse.training.model import make_model
+from autapse.training.objectives import objective
 from autapse.training.optimizers import make_optimizer
+from autapse.training.progress import RunProgress
 from autapse.training.rescue import Diverged, clip, finite, random_step
 from autapse.training.schedule import learning_rate
 from autapse.training.signals import stop_signals
+from autapse.training.summary import Summary
 
 LOG_EVERY = 10  # steps between training records
 
@@ -75,7 +79,7 @@ class Trainer:
             checks.fail("cell", rule, config.model.cell, "Use eta=shared, or --no-carry to start every span from zero.")
         self.parameters = list(self.model.parameters())
         self.optimizer = make_optimizer(self.settings, self.parameters)
-        self.progress = Progress()
+        self.progress = RunProgress()
         self.best = self._weights()
         self.saved_step = 0
         self.carried: Any = None  # the state in which a text was left
@@ -109,53 +113,68 @@ class Trainer:
     def resume(
         cls, folder: Path, show: Show | None = None, *, trust: bool = False, task: Task | None = None
     ) -> Trainer:
-        """A run from its last checkpoint, to end with the same bits as one that never stopped.
+        """Continue a run from its last checkpoint, to the same bits as without the stop.
 
-        `trust` lets it import the module of a cell of its own; `task` is for a run on arrays in memory (`ArrayTask`).
+        Args:
+            folder: the folder of the run.
+            show: where progress is shown; nowhere by default.
+            trust: allow importing the module of a cell of your own.
+            task: the task with its arrays, for a run on arrays in memory (`ArrayTask`).
+
+        Returns:
+            A trainer; call its `train()`.
         """
-        lock = files.lock(checkpoint.find_run(folder) / "config.json") if distributed.join().leads else None
+        return cls.resume_opened(checkpoint.open_run(find_run(folder), trust), show, task)
+
+    @classmethod
+    def resume_opened(cls, run: OpenRun, show: Show | None = None, task: Task | None = None) -> Trainer:
+        """Continue a run that `checkpoint.open_run` locked and read. The trainer releases the lock."""
         try:
-            saved = checkpoint.read_unchanged(folder, trust)
+            run.check_unchanged()
+            saved = run.snapshot
             if task is not None and task != saved.config.task:
-                checks.fail("task", f"be the one of {folder}", task, "Its arrays must be the same.")
+                checks.fail("task", f"be the one of {run.folder}", task, "Its arrays must be the same.")
             trainer = cls(replace(saved.config, task=task) if task is not None else saved.config, show)
-            trainer.folder, trainer.lock = folder, lock
+            trainer.folder, trainer.lock = run.folder, run.lock
             trainer._restore(saved)
-            if lock:  # no other process writes here
+            if run.lock:  # no other process writes here
                 checkpoint.remove_leftovers(saved.path)
             trainer._open_log()
         except BaseException:
-            if lock:
-                lock.close()
+            run.close()
             raise
         return trainer
 
-    def _restore(self, saved: Checkpoint) -> None:
-        """Take over the weights and all else that a checkpoint has."""
-        checkpoint.check_data(self.signature, saved.signature, self.folder)
-        tensors, device = saved.tensors, self.settings.device
-        checkpoint.load_weights(self.model, checkpoint.part(tensors, "model."), saved.path)
-        checkpoint.load_optimizer(self.optimizer, self.model, tensors)
+    def _restore(self, saved: Snapshot) -> None:
+        """Take over the weights and everything else that a checkpoint holds."""
+        check_data(self.signature, saved.signature, self.folder)
+        device = self.settings.device
+        checkpoint.load_weights(self.model, saved.model, saved.path)
+        checkpoint.load_optimizer(self.optimizer, self.model, saved.optimizer)
         if self.model.solutions is not None:
-            self.model.solutions.load_state_dict(checkpoint.part(tensors, "solutions."))
-        carried = {name: value.to(device) for name, value in checkpoint.part(tensors, "carried.").items()}
+            self.model.solutions.load_state_dict(saved.solutions)
+        carried = {name: value.to(device) for name, value in saved.carried.items()}
         self.carried = mapped(self.world.own, checkpoint.unflatten(carried))
-        self.best = {name: value.to(device) for name, value in checkpoint.part(tensors, "best.").items()}
+        self.best = {name: value.to(device) for name, value in saved.best.items()}
         self.progress = progress = saved.progress
         self.saved_step = progress.step
         if not progress.finished and progress.step >= self.steps:
             raise checks.InputError(f"{saved.path} is damaged: step {progress.step} is past the last, {self.steps}.")
         if progress.processes != self.world.size:
-            words = f"started with {progress.processes} processes, goes on with {self.world.size}"
-            self.show.note(f"{self.folder} was {words}: equal to rounding, not to the bit.")
+            words = f"started with {progress.processes} processes and continues with {self.world.size}"
+            self.show.note(f"{self.folder} was {words}: the result is equal up to rounding, not to the bit.")
             progress.processes = self.world.size
         for change in saved.environment.changes(Environment.present()) if saved.environment else []:
             self.show.note(f"{self.folder} was {change}")
 
     # The loop ---------------------------------------------------------------------------------------------------
 
-    def train(self) -> dict[str, Any]:
-        """Train to the end and return the summary, which is also in summary.json."""
+    def train(self) -> Summary | None:
+        """Train to the end.
+
+        Returns:
+            The summary, which is also in summary.json; None in the processes of torchrun that do not write.
+        """
         try:
             self._loop()
             return self.summarise()
@@ -297,36 +316,36 @@ class Trainer:
 
     # Records ----------------------------------------------------------------------------------------------------
 
-    def summarise(self) -> dict[str, Any]:
-        """Score the best weights on the test set; the summary is also in summary.json."""
+    def summarise(self) -> Summary | None:
+        """Score the best weights on the test set and write summary.json; None in processes that do not write."""
         task, progress = self.config.task, self.progress
         self.model.load_state_dict(self.best)
-        summary: dict[str, Any] = {}
-        if self.world.leads:
-            test = task.split("test", self.settings.seed)
-            tensors = Tensors.of(test, self.settings.device) if self.test_data is None else self.test_data
-            floor = task.floor(test)
-            summary = {
-                "cell": self.config.model.cell,
-                "parameters": sum(p.numel() for p in self.parameters),
-                "metric": task.metric,
-                "test": _number(evaluate(self.model, tensors, self.objective)),
-                "best_test": progress.best_test,
-                "validation": progress.best,
-                "best_step": progress.best_step,
-                "baseline": task.baseline(test),
-                "floor": floor,
-                "solved_step": progress.solved_step,
-                "steps": progress.step,
-                "epochs": round(progress.step / self.feed.per_epoch, 4),
-                "stopped_by": progress.stopped_by,
-                "seconds": round(progress.seconds, 3),
-                "rescues": progress.rescues,
-                "unsolved": progress.unsolved,
-                "seed": self.settings.seed,
-                "processes": self.world.size,
-            }
-            files.write_json(self.folder / "summary.json", summary)
+        if not self.world.leads:
+            return None
+        test = task.split("test", self.settings.seed)
+        tensors = Tensors.of(test, self.settings.device) if self.test_data is None else self.test_data
+        floor = task.floor(test)
+        summary = Summary(
+            cell=self.config.model.cell,
+            parameters=sum(p.numel() for p in self.parameters),
+            metric=task.metric,
+            test=_number(evaluate(self.model, tensors, self.objective)),
+            best_test=progress.best_test,
+            validation=progress.best,
+            best_step=progress.best_step,
+            baseline=task.baseline(test),
+            floor=floor,
+            solved_step=progress.solved_step,
+            steps=progress.step,
+            epochs=round(progress.step / self.feed.per_epoch, 4),
+            stopped_by=progress.stopped_by,
+            seconds=round(progress.seconds, 3),
+            rescues=progress.rescues,
+            unsolved=progress.unsolved,
+            seed=self.settings.seed,
+            processes=self.world.size,
+        )
+        files.write_json(self.folder / "summary.json", summary.to_json())
         return summary
 
     def _record(self, loss: float, norm: float, rate: float) -> None:
@@ -345,13 +364,27 @@ class Trainer:
         carried = mapped(self.world.gathered, self.carried)  # each process has the states of its own rows
         if not self.log:
             return
-        # A checkpoint must be a good place to go on from, so none is taken amid gradients that are not finite.
+        # A run continues from its checkpoint, so none is taken while gradients are not finite.
         good = self.progress.rescues_in_a_row == 0 and all(bool(p.isfinite().all()) for p in self.parameters)
         if good or self.progress.finished:
             self.progress.metrics_bytes, self.progress.metrics_sha256 = self.log.flush()
-            state = (self.progress, self.model, self.best, self.optimizer, carried)
-            checkpoint.save(self.folder, self.config, self.signature, *state)
+            checkpoint.save(self._snapshot(carried))
             self.saved_step = self.progress.step
+
+    def _snapshot(self, carried: Any) -> Snapshot:
+        solutions = self.model.solutions
+        return Snapshot(
+            path=checkpoint.path_of(self.folder, self.progress.step),
+            config=self.config,
+            signature=self.signature,
+            progress=self.progress,
+            environment=Environment.present(),
+            model=self.model.state_dict(),
+            best=self.best,
+            optimizer=checkpoint.optimizer_state(self.optimizer, self.model),
+            solutions={} if solutions is None else solutions.state_dict(),
+            carried=checkpoint.flatten(carried),
+        )
 
     def _open_log(self) -> None:
         if self.world.leads:
@@ -377,11 +410,28 @@ class Trainer:
         return {name: value.detach().clone() for name, value in self.model.state_dict().items()}
 
 
-def train(config: RunConfig, folder: str | Path, show: Show | None = None) -> dict[str, Any]:
-    """Train in a new folder and return the summary.
+def train(config: RunConfig, folder: str | Path, show: Show | None = None) -> Summary | None:
+    """Train a model in a new folder.
 
-    >>> from autapse.tasks import Adding                                          # doctest: +SKIP
-    >>> train(RunConfig(task=Adding(length=50)), "runs/mine")                     # doctest: +SKIP
+    Args:
+        config: the task, the model and the settings of the training.
+        folder: where config.json, metrics.jsonl, checkpoints and summary.json go. It must not exist.
+        show: where progress is shown; nowhere by default.
+
+    Returns:
+        The summary: `summary.test` or `summary["test"]` is the test score of the best weights. None in the processes
+        of torchrun that do not write.
+
+    >>> import tempfile
+    >>> from autapse.tasks import Adding
+    >>> from autapse.training import ModelConfig, TrainingConfig
+    >>> task = Adding(length=10, train_size=64, validation_size=16, test_size=16)
+    >>> config = RunConfig(task=task, model=ModelConfig(hidden_size=(4,)), training=TrainingConfig(steps=2))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     summary = train(config, f"{folder}/run")
+    ...     model = autapse.load(f"{folder}/run")
+    >>> summary.steps, model.predict(torch.zeros(3, 10, 2)).shape
+    (2, torch.Size([3, 1]))
     """
     trainer = Trainer(config, show)
     return trainer.start(files.new_folder(Path(folder))).train()

@@ -3,8 +3,7 @@ from typing import Any, Literal
 
 import pytest
 
-from autapse import checks
-from autapse.training import strict
+from autapse import checks, records
 from damage import message
 
 
@@ -40,8 +39,8 @@ def test_values_of_the_declared_types_are_taken():
         "other": {"any": [1]},
     }
     expected = {"sizes": (1, 2), "pair": (1, 2.5), "words": (("a", "b"), ())}
-    assert strict.read(Settings, content) == Settings(**{**content, **expected})
-    assert strict.read(Settings, {"count": 0, "sizes": 4}).sizes == (4,)  # one item needs no list
+    assert records.read(Settings, content) == Settings(**{**content, **expected})
+    assert records.read(Settings, {"count": 0, "sizes": 4}).sizes == (4,)  # one item needs no list
 
 
 @pytest.mark.parametrize(
@@ -53,13 +52,13 @@ def test_values_of_the_declared_types_are_taken():
         ({"share": "1"}, "share must be a number; got '1'."),
         ({"share": False}, "share must be a number; got False."),
         ({"share": 10**400}, "share must be a number; got an integer that is too large."),
-        ({"on": 1}, "on must be True or False; got 1."),
+        ({"on": 1}, "on must be true or false; got 1."),
         ({"name": 5}, "name must be text; got 5."),
         ({"name": None}, "name must be text; got None."),
-        ({"limit": "1"}, "limit must be an integer; got '1'."),
-        ({"sizes": [1, "2"]}, "sizes must be an integer; got '2'."),
+        ({"limit": "1"}, "limit must be an integer or null; got '1'."),
+        ({"sizes": [1, "2"]}, "sizes[1] must be an integer; got '2'."),
         ({"pair": [1.0]}, "pair must have 2 values; got [1.0]."),
-        ({"words": [["a", 1]]}, "words must be text; got 1."),
+        ({"words": [["a", 1]]}, "words[0][1] must be text; got 1."),
         ({"mode": "fats"}, "mode must be one of slow, fast; got 'fats'. Did you mean 'fast'?"),
         ({"classes": 3}, "classes must be one of 2, 6; got 3."),
         ({"classes": 2.0}, "classes must be one of 2, 6; got 2.0."),
@@ -68,10 +67,10 @@ def test_values_of_the_declared_types_are_taken():
     ids=lambda value: str(value)[:30],
 )
 def test_others_are_named(change, said):
-    assert said in message(strict.read, Settings, {"count": 1, **change})
+    assert said in message(records.read, Settings, {"count": 1, **change})
 
 
 @pytest.mark.parametrize("content", [None, [], "x", 5])
 def test_what_is_no_object_is_named(content):
-    with pytest.raises(checks.InputError, match="Settings must be a JSON object"):
-        strict.read(Settings, content)
+    with pytest.raises(checks.InputError, match="Settings must be a table of keys and values"):
+        records.read(Settings, content)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from autapse import checks
 from autapse.data.catalogue import DataSet, UpstreamFile, data_set
-from autapse.data.download import Progress, fetch
+from autapse.data.download import OnProgress, fetch
 
 
 def data_root() -> Path:
@@ -97,7 +97,7 @@ def how_to_get(wanted: DataSet, folder: Path) -> str:
 
 
 @contextmanager
-def _progress(wanted: DataSet, file: UpstreamFile) -> Iterator[Progress]:
+def _progress(wanted: DataSet, file: UpstreamFile) -> Iterator[OnProgress]:
     """Show a progress bar on stderr, if that is a terminal."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 
