@@ -27,10 +27,10 @@ def cached(name: str, version: int, sources: Sequence[Path], parse: Callable[[],
     """The arrays of `parse()`. They are parsed again only if the version or a source has changed.
 
     Args:
-        name: folder of the cached file, such as "cifar-10/images".
-        version: version of the parser; increase it when the parser changes.
-        sources: files and folders that `parse` reads.
-        parse: returns the arrays by name.
+        name: Folder of the cached file, such as "cifar-10/images".
+        version: Version of the parser; increase it when the parser changes.
+        sources: Files and folders that `parse` reads.
+        parse: Returns the arrays by name.
     """
     if not re.fullmatch(r"\w[\w.-]*(/\w[\w.-]*)*", name):
         checks.fail("name", "be words of letters, digits, dots and dashes, with slashes between them", name)

@@ -54,7 +54,7 @@ def data_set(name: str) -> DataSet:
     """The data set of a name.
 
     Args:
-        name: a name from `autapse data list`, or uea-ucr/NAME for any data set of the UEA and UCR archive.
+        name: A name from `autapse data list`, or uea-ucr/NAME for any data set of the UEA and UCR archive.
 
     Returns:
         The data set. An unknown name is an InputError that suggests a similar one.

@@ -60,12 +60,12 @@ def fetch(
     """Download one file from the first mirror that has it complete. A good existing file is not downloaded again.
 
     Args:
-        urls: mirrors of the file, tried in this order.
-        target: path of the file.
-        size: expected size in bytes; None if it is not known.
-        sha256: expected checksum; None if it is not known.
-        progress: called with the bytes so far and the total bytes (or None).
-        timeout: seconds without data before a connection counts as lost.
+        urls: Mirrors of the file, tried in this order.
+        target: Path of the file.
+        size: Expected size in bytes; None if it is not known.
+        sha256: Expected checksum; None if it is not known.
+        progress: Called with the bytes so far and the total bytes (or None).
+        timeout: Seconds without data before a connection counts as lost.
 
     Returns:
         The path `target`. If no mirror works, an InputError names the reason of each.

@@ -53,19 +53,40 @@ def folder_of(name: str) -> Path:
 
 
 def find(name: str) -> Path | None:
-    """The folder of a data set; None if no form of it is complete."""
+    """The folder of a data set that is here.
+
+    Args:
+        name: A name from `autapse data list`.
+
+    Returns:
+        The folder; None if no form of the data set is complete.
+    """
     folder = folder_of(name)
     return folder if data_set(name).complete(folder) else None
 
 
 def require(name: str) -> Path:
-    """The folder of a data set. If it is missing, download it, or raise an error that says how to get it by hand."""
+    """The folder of a data set, which is downloaded if it is missing.
+
+    Args:
+        name: A name from `autapse data list`.
+
+    Returns:
+        The folder. If the data set cannot be downloaded, an InputError says how to get it by hand.
+    """
     here = find(name)
     return here if here is not None else _get(data_set(name), folder_of(name))
 
 
 def source(name: str) -> Path:
-    """The path for a reader: the archive if that is here, otherwise the folder. Downloads like `require`."""
+    """The path of a data set for its reader. It is downloaded if it is missing, as by `require`.
+
+    Args:
+        name: A name from `autapse data list`.
+
+    Returns:
+        The path of the archive if that is here, otherwise of the folder.
+    """
     folder = require(name)
     form = data_set(name).complete(folder) or ()
     single = len(form) == 1 and "/" not in form[0].path

@@ -13,13 +13,17 @@ import numpy as np
 class Ragged:
     """N sequences, concatenated: sequence n is values[starts[n]:starts[n + 1]].
 
+    Args:
+        values: [total steps, ...] the steps of all sequences.
+        lengths: [N] int64 the number of steps of each sequence.
+
     >>> two = Ragged.of([np.array([1, 2, 3]), np.array([4])])
     >>> two[0], two.lengths
     (array([1, 2, 3]), array([3, 1]))
     """
 
-    values: np.ndarray  # [steps of all sequences together, ...]
-    lengths: np.ndarray  # [N] int64
+    values: np.ndarray
+    lengths: np.ndarray
 
     @classmethod
     def of(cls, sequences: Sequence[np.ndarray]) -> Ragged:
