@@ -1,9 +1,12 @@
+import json
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import pytest
 
 from autapse import checks, records
+from autapse.tasks import Adding
+from autapse.training import RunConfig, TrainingConfig
 from damage import message
 
 
@@ -74,3 +77,49 @@ def test_others_are_named(change, said):
 def test_what_is_no_object_is_named(content):
     with pytest.raises(checks.InputError, match="Settings must be a table of keys and values"):
         records.read(Settings, content)
+
+
+@dataclass(frozen=True)
+class Part:
+    name: str
+    weight: float | None = None
+
+
+@dataclass(frozen=True)
+class Whole(records.Record):
+    parts: tuple[Part, ...]
+    sizes: tuple[int, ...] | None = None
+    notes: dict[str, str] = field(default_factory=dict)
+    score: bool | float | None = None
+
+
+def test_a_record_is_the_same_after_writing_and_reading():
+    whole = Whole((Part("a", 0.5), Part("b")), (3,), {"x": "y"}, True)
+    assert Whole.from_json(json.loads(json.dumps(whole.to_json()))) == whole
+
+
+def test_one_item_needs_no_list_also_if_it_may_be_null():
+    assert Whole.from_json({"parts": [], "sizes": 5}).sizes == (5,)
+    assert Whole.from_json({"parts": [], "sizes": None}).sizes is None
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ({}, "my.json lacks: parts."),
+        ({"parts": [{"name": "a"}, {}]}, "my.json: parts[1] lacks: name."),
+        ({"parts": [{"name": "a", "weight": "1"}]}, "my.json: parts[0]: weight must be a number or null; got '1'."),
+        ({"parts": [], "notes": {"x": 1}}, "my.json: notes.x must be text; got 1."),
+        ({"parts": [], "score": "high"}, "my.json: score must be true or false or a number or null; got 'high'."),
+        ({"parts": [], "scores": 1}, "my.json: key must be one of parts, sizes, notes, score; got 'scores'."),
+    ],
+)
+def test_a_message_names_the_source_and_the_place(content, said):
+    assert said in message(Whole.from_json, content, "my.json")
+
+
+def test_a_config_with_any_valid_seed_can_be_read_again():
+    config = RunConfig(task=Adding(), training=TrainingConfig(seed=2**64 - 1))
+    assert RunConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
+    with pytest.raises(checks.InputError, match="steps must be an integer below"):
+        RunConfig.from_json(config.to_json() | {"training": {"steps": 2**60}})

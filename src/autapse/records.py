@@ -32,7 +32,7 @@ def read(kind: type[T], content: Any, source: object = "") -> T:
     Args:
         kind: the dataclass. Its fields name the keys, and its annotations the types. A field without a default is
             required. A field may itself be a dataclass. A list becomes a tuple; a tuple of one item needs no list. A
-            type that JSON does not have takes any value.
+            type that JSON does not have takes any value. Ranges are for the dataclass itself to check.
         content: the keys and values.
         source: where they come from. Error messages begin with it.
 
@@ -80,8 +80,6 @@ def _value(hint: Any, value: Any, name: str) -> Any:
         return read(hint, value, name)  # type: ignore[arg-type]
     elif origin is dict:
         return {key: _value(inner[1], one, f"{name}.{key}") for key, one in value.items()}
-    elif hint is int:
-        checks.integer(name, value)
     elif hint is float:
         _check_size(value, name)
     return value

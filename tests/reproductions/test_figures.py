@@ -62,12 +62,12 @@ def test_a_picture_is_drawn_once_and_the_same_every_time(tmp_path: Path) -> None
     assert "](figures/ernn-figure8.svg)" in page.read_text(encoding="utf-8")
     assert "ERNN (K = 1)" in "".join(ElementTree.fromstring(first).itertext())
     path.unlink()
-    with pytest.raises(InputError, match=r"ernn-figure8\.svg is not what the results give"):
+    with pytest.raises(InputError, match=r"ernn-figure8\.svg does not match the results"):
         check_page(page, results, papers)
     write_page(page, results, papers)
     assert path.read_bytes() == first
     other = by_recipe(with_curve(ERNN, 1.0, 0.4))
-    with pytest.raises(InputError, match=r"ernn-figure8\.svg is not what the results give"):
+    with pytest.raises(InputError, match=r"ernn-figure8\.svg does not match the results"):
         check_page(page, other, papers)
     write_page(page, other, papers)
     assert path.read_bytes() != first

@@ -11,7 +11,7 @@ import torch
 import autapse
 from autapse import checks
 from autapse.tasks import Walk, WalkVariance
-from autapse.training import Interrupted, ModelConfig, RunConfig, Tensors, Trainer, evaluate, train
+from autapse.training import Interrupted, ModelConfig, RunConfig, Summary, Tensors, Trainer, evaluate, train
 from autapse.training.evaluation import Scores
 from autapse.training.log import read_metrics
 from autapse.training.objectives import objective
@@ -147,7 +147,7 @@ def test_interrupt_saves_and_resume_ends_with_the_same_bits(tmp_path):
     (tmp_path / "cut").mkdir()
     trainer = Trainer(config).start(tmp_path / "cut")
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
-    with pytest.raises(Interrupted, match=r"saved at step \d+\. Go on with: autapse resume"):
+    with pytest.raises(Interrupted, match=r"saved at step \d+\. To continue: autapse resume"):
         trainer.train()
     assert 0 < step_of(tmp_path / "cut") < 300
     Trainer.resume(tmp_path / "cut").train()
@@ -201,7 +201,7 @@ def test_a_lone_size_and_a_list_of_sizes_are_welcome():
 
 def test_a_folder_with_something_in_it_is_neither_used_nor_removed(tmp_path):
     (tmp_path / "precious.txt").write_text("precious")
-    with pytest.raises(checks.InputError, match="is not empty and is not overwritten"):
+    with pytest.raises(checks.InputError, match="is not empty, and is not overwritten"):
         Trainer(small_config()).start(tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == ["precious.txt"]
 
@@ -231,3 +231,13 @@ def test_config_round_trip_and_strictness():
         RunConfig.from_json(content)
     with pytest.raises(checks.InputError, match="damaged"):
         RunConfig.from_json({"task": {"name": "adding"}})
+
+
+def test_a_summary_has_fields_and_keys(tmp_path):
+    summary = train(small_config(), tmp_path / "run")
+    stored = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert Summary.from_json(stored) == summary == stored
+    assert list(summary) == list(stored)
+    assert summary["test"] == summary.test == stored["test"]
+    with pytest.raises(KeyError):
+        summary["tset"]

@@ -36,12 +36,12 @@ def tables(results: Results) -> list[Table]:
 
 
 def training(results: Results) -> Table:
-    note = "How many times faster a training step is. In brackets: with torch as users get it, denormals kept."
+    note = "How many times faster a training step is. In brackets: with torch's default settings, which keep denormals."
     return _pivot("Training step", note, results, lambda row: row["train"]["ratio"])
 
 
 def inference(results: Results) -> Table:
-    note = "How many times faster a pass without gradients is. In brackets: with torch as users get it."
+    note = "How many times faster a forward pass without gradients is. In brackets: with torch's default settings."
     return _pivot("Inference", note, results, lambda row: row["infer"]["ratio"])
 
 
@@ -58,7 +58,7 @@ def _pivot(title: str, note: str, results: Results, value: Callable[[Row], float
         return _times(value(flushed)) + (f" ({_times(value(default))})" if "train" in default else "")
 
     rows = [[network, peer, *(cell((shape, network, peer)) for shape in shapes)] for network, peer in lines]
-    return Table(title, note, ["network", "against", *shapes], rows)
+    return Table(title, note, ["network", "compared with", *shapes], rows)
 
 
 def own_times(results: Results) -> Table:
@@ -92,8 +92,8 @@ def ragged(results: Results) -> Table:
             if any(flushed for flushed, _ in found):
                 rows.append([network, label, *(_parts(flushed, default) for flushed, default in found)])
     note = (
-        "The time of a training step on sequences with lengths uniform in 1…T, relative to the full batch. "
-        "In brackets: with torch as users get it."
+        "Time of a training step on sequences with lengths uniform in 1…T, divided by the time for full lengths. "
+        "In brackets: with torch's default settings."
     )
     return Table("Ragged batches", note, ["network", "by", *shapes], rows)
 
@@ -111,15 +111,15 @@ def streaming(results: Results) -> Table:
         ours, peer, ratio = (row["infer"][name] for name in ("ours", "peer", "ratio"))
         beside = f" ({_times(defaults[key]['infer']['ratio'])})" if key in defaults else ""
         rows.append([row["network"], row["against"], _duration(ours), _duration(peer), _times(ratio) + beside])
-    note = "One step of batch 1, with the state kept. In brackets: with torch as users get it."
-    return Table("Streaming", note, ["network", "against", "autapse", "peer", "times faster"], rows)
+    note = "One step with batch size 1, with the state kept. In brackets: with torch's default settings."
+    return Table("Streaming", note, ["network", "compared with", "autapse", "peer", "times faster"], rows)
 
 
 def targets(results: Results) -> Table:
     rows = [[v.target, v.shape, v.wanted, v.found, "met" if v.met else "not met"] for v in verdicts(results)]
     threads = results["modes"][FLUSHED]["software"]["threads"]
     note = (
-        "Targets for two threads, with torch's denormals flushed. The worst network counts. "
+        "Our targets with two threads and torch's denormals flushed. The slowest network counts. "
         f"Measured with {threads} thread{'s' if threads != 1 else ''}."
     )
     return Table("Targets", note, ["target", "shape", "wanted", "measured", ""], rows)
@@ -154,9 +154,9 @@ def machine(results: Results) -> str:
         f"- autapse {results['autapse']}, kernels: {kernels}; torch {software['torch']} "
         f"({software['torch_instruction_set']}); torchrecurrent {peer or 'not installed'}; "
         f"threads: {software['threads']}",
-        f"- rounds for each pair: {settings['repeats']}, or as many as begin within {settings['seconds']:g} s, "
-        "at least 4; a training step of a peer that takes more than 4 s is timed once",
-        f"- equal before timed: largest difference {max(errors, default=0.0):.1e} of the norm",
+        f"- rounds per comparison: {settings['repeats']}, or as many as start within {settings['seconds']:g} s, "
+        "at least 4; if a training step of the other implementation takes more than 4 s, it is timed once",
+        f"- results compared before timing: largest difference {max(errors, default=0.0):.1e} of the norm",
     ]
     return "\n".join(lines)
 
@@ -169,7 +169,7 @@ def _reasons(results: Results) -> list[str]:
             found.setdefault(f"{row['peer']}, {row['reason']}", []).append(f"{row['network']} at {row['shape']}")
     if not found:
         return []
-    return ["Without a number:\n\n" + "\n".join(f"- {reason}: {', '.join(where)}" for reason, where in found.items())]
+    return ["Not measured:\n\n" + "\n".join(f"- {reason}: {', '.join(where)}" for reason, where in found.items())]
 
 
 def _table_text(table: Table) -> str:

@@ -12,7 +12,7 @@ from autapse.records import Record
 FLUSHED, DEFAULT = "flushed", "default"
 MODES = {
     FLUSHED: "torch with denormals flushed",
-    DEFAULT: "torch as users get it",
+    DEFAULT: "torch with its default settings",
 }
 LISTS: dict[str, tuple[Callable[[str], object], Iterable[str]]] = {
     "shapes": (find_shape, SHAPES),

@@ -13,7 +13,7 @@
     id = "har-2/fastrnn"
     labels = ["HAR-2", "FastRNN"]
 
-The paper's numbers are in the recipes; those of cells without a recipe are in `cited` of their row, by column or fact.
+The paper's numbers are in the recipes. For cells without a recipe they are in `cited` of the row, by column or fact.
 A column whose id has a star stands for several recipes of one network, such as several widths.
 """
 

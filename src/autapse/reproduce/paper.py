@@ -1,4 +1,4 @@
-"""A paper as the page shows it: its claims, its tables, its figures."""
+"""A paper on the page: its claims, its tables and its figures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FILE = "paper.toml"
 
 @dataclass(frozen=True, kw_only=True)
 class Content:
-    """What paper.toml has."""
+    """The content of paper.toml."""
 
     name: str
     year: int
@@ -28,13 +28,15 @@ class Content:
 
 @dataclass(frozen=True)
 class PublishedPaper:
+    """A paper with the tables that we reproduce."""
+
     source: Path
     content: Content
     layouts: tuple[Layout, ...]
 
     @property
     def id(self) -> str:
-        """Its folder: rin."""
+        """The name of its folder: rin."""
         return self.source.parent.name
 
     def judgements(self, results: dict[str, list[Result]]) -> list[Judgement]:
@@ -77,6 +79,6 @@ def _read(root: Path, path: Path) -> PublishedPaper:
 
 
 def check_recipe(argument: str, name: str, known: set[str]) -> None:
-    """An error unless there is such a recipe."""
+    """Raise an error unless the recipe exists."""
     if name not in known:
-        checks.fail(argument, "be a recipe that there is", name, checks.closest(name, known))
+        checks.fail(argument, "be a recipe that exists", name, checks.closest(name, known))

@@ -1,4 +1,4 @@
-"""Result files: what one trained recipe gave, and all that is needed to judge it."""
+"""Result files: the result of one trained recipe, with everything that is needed to judge it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Result(Record):
 
     recipe: str
     command: str
-    """What a reader types to train it again."""
+    """The command that trains it again."""
     commit: str | None
     unit: str
     """accuracy (percent), error, perplexity or solved."""
@@ -71,13 +71,13 @@ def write_result(path: Path, result: Result) -> None:
 
 
 def result_path(root: Path, recipe: str, seed: int) -> Path:
-    """Where a result is kept: reproductions/rin/results/table1/sequential-mnist/rin-1-100.json."""
+    """The file of a result: reproductions/rin/results/table1/sequential-mnist/rin-1-100.json."""
     paper, _, rest = recipe.partition("/")
     return root / paper / "results" / f"{rest}{f'-seed{seed}' if seed else ''}.json"
 
 
 def read_results(*roots: Path) -> dict[str, list[Result]]:
-    """All results in some folders by recipe, sorted by seed; of the same recipe and seed, the last folder's counts."""
+    """All results in some folders by recipe, sorted by seed. For the same recipe and seed, the last folder counts."""
     newest: dict[tuple[str, int], Result] = {}
     for root in roots:
         for path in sorted(root.glob("*/results/*/**/*.json")):

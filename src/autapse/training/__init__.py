@@ -1,4 +1,4 @@
-"""Training by hand: config, loop, schedule, rescue, checkpoint, log. Names are imported on first use."""
+"""Training: config, loop, schedule, rescue, checkpoint, log. Names are imported on first use."""
 
 from typing import TYPE_CHECKING
 

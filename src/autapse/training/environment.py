@@ -1,4 +1,4 @@
-"""What the bits of a run depend on beside its config, and what to say when it changed."""
+"""What the bits of a run depend on, apart from its config, and the note for each change."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Environment(Record):
     torch_instructions: str
     """Instruction set that torch uses on the CPU."""
     kernels: str | None
-    """Instruction set of autapse's kernels; None where plain PyTorch runs instead (AUTAPSE_NATIVE=0)."""
+    """Instruction set of autapse's kernels; None if plain PyTorch runs instead (AUTAPSE_NATIVE=0)."""
     threads: int
     """Threads of one process."""
 
@@ -40,7 +40,7 @@ class Environment(Record):
         """One sentence for each difference that can change the bits."""
         rounding = "the results may differ by rounding"
         # autapse's kernels give the same bits for every number of threads; torch's sums do not.
-        by_threads = f"{rounding} where torch computes, not where autapse's kernels do"
+        by_threads = f"{rounding} in torch's operations, not in autapse's kernels"
         pairs = [
             (f"autapse {self.autapse}", f"autapse {now.autapse}", rounding),
             (f"torch {self.torch}", f"torch {now.torch}", rounding),

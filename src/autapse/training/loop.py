@@ -38,23 +38,38 @@ LOG_EVERY = 10  # steps between training records
 
 
 class Interrupted(Ending):
-    """Ctrl-C, SIGTERM or SIGHUP: the run was saved, at this very step unless gradients were not finite."""
+    """Ctrl-C, SIGTERM or SIGHUP stopped a run. It was saved, at this step unless gradients were not finite.
+
+    Args:
+        step: steps done.
+        saved: the step of the last checkpoint.
+        command: what continues the run.
+        signal: the number of the signal; the exit code is 128 + signal.
+    """
 
     def __init__(self, step: int, saved: int, command: str, signal: int) -> None:
-        super().__init__(f"Stopped at step {step}, saved at step {saved}. Go on with: {command}")
+        super().__init__(f"Stopped at step {step}, saved at step {saved}. To continue: {command}")
         self.step, self.saved, self.signal = step, saved, signal
-        self.exit_code = 128 + signal  # as shells have it: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP
+        self.exit_code = 128 + signal  # as in shells: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP
 
-    def going_on_with(self, command: str) -> Interrupted:
-        """The same, where another command than `autapse resume` goes on."""
+    def continued_by(self, command: str) -> Interrupted:
+        """The same, for a run that another command than `autapse resume` continues."""
         return Interrupted(self.step, self.saved, command, self.signal)
 
 
 class Trainer:
-    """One run in one folder, from its beginning or from its last checkpoint."""
+    """One run in one folder, from its beginning or from its last checkpoint.
+
+    The constructor checks and builds everything and writes no file. `start` begins a new run, `resume` continues one;
+    then `train` trains it to the end.
+
+    Args:
+        config: the task, the model and the settings of the training.
+        show: where progress is shown; nowhere by default.
+        data: the splits "train" and "validation", if they are loaded already.
+    """
 
     def __init__(self, config: RunConfig, show: Show | None = None, data: dict[str, Tensors] | None = None) -> None:
-        """Check and build everything, touching no file; `data` are the splits where a caller has them already."""
         self.config, self.settings = config, config.training
         self.world = distributed.join()
         self.show: Show = show or Quiet()
@@ -64,7 +79,7 @@ class Trainer:
         self.test_data = load_split(config, "test") if self.settings.record_test else None
         self.feed = make_feed(self.train_data, self.settings.batch_size, self.settings.seed, self.settings.bucket)
         if not len(self.validation_data) and (self.settings.early_stop or self.settings.schedule == "plateau"):
-            rule = "be above 0 with early_stop or the plateau schedule, which go by validation"
+            rule = "be above 0 with early_stop or the plateau schedule, which use validation scores"
             checks.fail("validation", rule, getattr(config.task, "validation", 0))
         together = len(self.feed.sequences(0))
         if together < self.world.size:
@@ -75,23 +90,30 @@ class Trainer:
         torch.manual_seed(self.settings.seed)
         self.model = make_model(config.task, config.model, self.settings.device, self.signature)
         if self.train_data.carry and self.model.depends_on_position:
-            rule = "be the same at every step where the state is carried from span to span"
+            rule = "be the same at every step if the state is carried from span to span"
             checks.fail("cell", rule, config.model.cell, "Use eta=shared, or --no-carry to start every span from zero.")
         self.parameters = list(self.model.parameters())
         self.optimizer = make_optimizer(self.settings, self.parameters)
         self.progress = RunProgress()
         self.best = self._weights()
         self.saved_step = 0
-        self.carried: Any = None  # the state in which a text was left
+        self.carried: Any = None  # the state at the last position of a text
         self.log: MetricsLog | None = None
         self.lock: IO[bytes] | None = None
 
-    # Beginnings -------------------------------------------------------------------------------------------------
+    # Start and resume ---------------------------------------------------------------------------------------------
 
     def start(self, folder: Path) -> Trainer:
-        """Begin a new run in a folder that is there and empty."""
+        """Begin a new run.
+
+        Args:
+            folder: an empty folder, which exists.
+
+        Returns:
+            This trainer; call its `train()`.
+        """
         if self.world.leads and any(folder.iterdir()):
-            raise checks.InputError(f"{folder} is not empty and is not overwritten. Choose another folder.")
+            raise checks.InputError(f"{folder} is not empty, and is not overwritten. Choose another folder.")
         self.folder, self.progress.processes = folder, self.world.size
         try:
             if self.world.leads:
@@ -214,7 +236,7 @@ class Trainer:
                     raise Interrupted(progress.step, self.saved_step, command, stop)
 
     def _backward(self, indices: list[int]) -> float:
-        """Gradients of the mean loss over the global batch; returns this process's part of that mean."""
+        """Compute gradients of the mean loss over the global batch; return this process's part of that mean."""
         share = self.world.share(indices)
         batch = self.feed.batch(self.progress.step, share)
         count = self.world.total(self.objective.count(batch.targets))
@@ -229,11 +251,11 @@ class Trainer:
             keys = {} if self.model.solutions is None else {"keys": sequences}
             return self.model(batch.inputs, batch.lengths, **keys)
         output, state = self.model(batch.inputs, batch.lengths, state=None if batch.fresh else self.carried)
-        self.carried = mapped(Tensor.detach, state)  # gradients end where a piece of text begins
+        self.carried = mapped(Tensor.detach, state)  # gradients do not reach back into the piece before
         return output
 
     def _note_solves(self) -> None:
-        """Count the sequences that an implicit layer could not solve; the model keeps them out of the gradient."""
+        """Count the sequences that a layer did not solve; the model excludes them from the gradient."""
         solved = self.model.converged()
         if solved is not None:
             if not self.progress.unsolved:
@@ -257,7 +279,7 @@ class Trainer:
             self._write(event="diverged", step=progress.step, sequences=indices)
             last_good = checkpoint.path_of(self.folder, self.saved_step)
             raise Diverged(progress.step, progress.rescues_in_a_row, indices, last_good)
-        self.carried = None  # a state that is not finite would spoil all pieces that follow
+        self.carried = None  # a state that is not finite would make all later pieces not finite
         if settings.rescue == "random" and settings.clip_norm is not None:
             random_step(self.parameters, rate, settings.clip_norm, _seed(settings.seed, progress.step, 0))
 
@@ -265,7 +287,7 @@ class Trainer:
         progress, task = self.progress, self.config.task
         if self.test_data is not None:
             self._record_test(self.test_data)
-        if not len(self.validation_data):  # nothing to choose by: the last weights count
+        if not len(self.validation_data):  # the last weights count
             progress.best_step, self.best = progress.step, self._weights()
             return
         score, loss = self._measure(self.validation_data)
@@ -285,7 +307,7 @@ class Trainer:
             progress.solved_step = progress.step
 
     def _measure(self, data: Tensors) -> Scores:
-        """Scores of the present weights: the first process computes them, all have them."""
+        """Scores of the present weights: the first process computes them, and all get them."""
         scores = measure(self.model, data, self.objective) if self.world.leads else Scores(0.0, 0.0)
         return Scores(*map(self.world.agree, scores))
 
@@ -296,7 +318,7 @@ class Trainer:
             progress.halvings, progress.since_halving = progress.halvings + 1, 0
 
     def _record_test(self, data: Tensors) -> None:
-        """For the record only: no choice goes by the test set."""
+        """Record the test score. Nothing is chosen by it."""
         score = self._measure(data).metric
         self._write(step=self.progress.step, test=_number(score))
         if math.isfinite(score) and (self.progress.best_test is None or score < self.progress.best_test):
@@ -438,7 +460,7 @@ def train(config: RunConfig, folder: str | Path, show: Show | None = None) -> Su
 
 
 def load_splits(config: RunConfig) -> dict[str, Tensors]:
-    """What a run trains and validates on, on its device."""
+    """The training and validation sets of a run, on its device."""
     splits: tuple[Split, ...] = ("train", "validation")
     return {split: load_split(config, split) for split in splits}
 
@@ -450,7 +472,7 @@ def load_split(config: RunConfig, split: Split) -> Tensors:
 
 
 def checked_device(name: str) -> torch.device:
-    """A device that is there."""
+    """The device of a name, if torch finds it here."""
     try:
         device = torch.device(name)
         torch.zeros(1, device=device).item()
@@ -461,17 +483,17 @@ def checked_device(name: str) -> torch.device:
 
 
 def mapped(change: Callable[[Tensor], Tensor], state: Any) -> Any:
-    """A state, which is a tensor, nothing or a tuple of states, with all its tensors changed."""
+    """A state with `change` applied to each of its tensors. A state is None, a tensor or a tuple of states."""
     if state is None or isinstance(state, Tensor):
         return None if state is None else change(state)
     return tuple(mapped(change, part) for part in state)
 
 
 def _seed(*parts: int) -> int:
-    """One seed from several numbers, well mixed."""
+    """One seed from several integers, well mixed."""
     return int(np.random.SeedSequence(parts).generate_state(1, np.uint64)[0] >> 1)
 
 
 def _number(value: float) -> float | None:
-    """A number that JSON can hold; None where it is not finite."""
+    """A value that JSON can hold: None if it is not finite."""
     return value if math.isfinite(value) else None

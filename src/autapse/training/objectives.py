@@ -1,6 +1,6 @@
-"""Loss and score of a task, as sums over a batch, so that batches and processes can be added exactly.
+"""What is minimised and what is reported, as sums over a batch, so that batches and processes add up exactly.
 
-Beside the tasks rather than in them: tasks are numpy only, so that the command line knows their options before torch.
+Not in `tasks`, which do without torch, so that the command line can list their options quickly.
 """
 
 from __future__ import annotations
@@ -17,16 +17,32 @@ from autapse.tasks.base import IGNORE, Task
 
 
 class Objective(NamedTuple):
-    """Training minimises loss / count and reports metric(score / count). For both, smaller is better."""
+    """What is minimised, loss / count, and what is reported, metric(score / count). Both are smaller for better."""
 
-    loss: Callable[[Tensor, Tensor], Tensor]  # (output, target) -> sum over the counted entries
+    loss: Callable[[Tensor, Tensor], Tensor]
+    """(output, target) -> sum of the loss over all targets."""
     score: Callable[[Tensor, Tensor], Tensor]
-    count: Callable[[Tensor], int]  # target -> sequences, or positions of a tagging task
+    """(output, target) -> sum of the score over all targets."""
+    count: Callable[[Tensor], int]
+    """target -> number of targets: sequences, or positions of a tagging task."""
     metric: Callable[[float], float] = float
+    """Mean score -> the value that is reported."""
 
 
 def objective(task: Task) -> Objective:
-    """The objective of a task, from its kind and its metric."""
+    """The objective of a task, from its kind and its metric.
+
+    Args:
+        task: the task.
+
+    Returns:
+        Its loss and score, as functions of a model's output and the targets.
+
+    >>> from autapse.tasks import Adding
+    >>> goal, target = objective(Adding()), torch.zeros(4, 1)
+    >>> float(goal.loss(torch.ones(4, 1), target)), goal.count(target)
+    (4.0, 4)
+    """
     if task.kind == "regression":
         return Objective(_squared_error, _squared_error, len)
     if task.metric == "perplexity":

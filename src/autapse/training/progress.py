@@ -1,4 +1,4 @@
-"""Where a run stands, beside its tensors: what a checkpoint's metadata has under `progress`."""
+"""How far a run has come: what the metadata of a checkpoint has under `progress`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from autapse.records import Record
 
 @dataclass
 class RunProgress(Record):
-    """Where a run stands, beside its tensors."""
+    """How far a run has come, apart from its tensors."""
 
     step: int = 0
     """Updates done."""
@@ -27,23 +27,23 @@ class RunProgress(Record):
     since_halving: int = 0
     """Validations without improvement since the last halving."""
     best_loss: float | None = None
-    """Least validation loss, where the plateau schedule goes by it."""
+    """Lowest validation loss, if the plateau schedule uses the loss."""
     best_test: float | None = None
-    """Best test score at a validation, where the test set is scored too; nothing is chosen by it."""
+    """Best test score at any validation, if the test set is scored too. Nothing is chosen by it."""
     solved_step: int | None = None
-    """First validation that counts as solved."""
+    """Step of the first validation that counts as solved."""
     rescues: int = 0
     """Gradients that were not finite."""
     rescues_in_a_row: int = 0
     unsolved: int = 0
-    """Training sequences whose states a solver did not find; they gave no gradient."""
+    """Training sequences that a solver did not solve; they gave no gradient."""
     finished: bool = False
     stopped_by: str = ""
     """What ended a finished run: steps, time, early stop or solved."""
     processes: int = 1
-    """Processes that train together; each draws its own dropout."""
+    """Processes that train together; each has its own dropout."""
     metrics_bytes: int = 0
-    """Length of metrics.jsonl at this point; what is beyond was written after the checkpoint."""
+    """Length of metrics.jsonl at this point; later bytes were written after the checkpoint."""
     metrics_sha256: str = ""
     """Checksum of metrics.jsonl up to there; empty in older runs."""
 

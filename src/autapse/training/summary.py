@@ -50,6 +50,7 @@ class Summary(Record, Mapping[str, Any]):
     unsolved: int
     """Training sequences that a solver did not solve; they gave no gradient."""
     seed: int
+    """Seed of the run."""
     processes: int
     """Processes that trained together."""
 
