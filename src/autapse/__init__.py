@@ -1,4 +1,4 @@
-"""Recurrent networks whose feedback is well behaved. Names are imported on first use."""
+"""Recurrent networks with well-behaved feedback. Names are imported on first use."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Dataclasses as JSON and TOML: written as they are, read with every name and every type checked."""
+"""Dataclasses as JSON and TOML files. Reading checks every name and every type."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Record:
     """A base of dataclasses that are stored in files."""
 
     def to_json(self) -> dict[str, Any]:
-        """The fields as plain data, which JSON can hold."""
+        """The fields as plain data for a JSON file."""
         return dataclasses.asdict(self)  # type: ignore[call-overload]
 
     @classmethod

@@ -58,7 +58,7 @@ def test_list_names_every_set(capsys, folder):
     assert (code, err) == (0, "")
     assert all(re.search(rf"^{re.escape(name)} ", out, re.M) for name in DATA_SETS)
     assert out.count("not here") == out.count("licence: ") == len(DATA_SETS)
-    assert re.search(r"^yelp .*\n +not here; to be got by hand\n +licence: Yelp's own terms", out, re.M)
+    assert re.search(r"^yelp .*\n +not here; to be downloaded by hand\n +licence: Yelp's own terms", out, re.M)
     assert re.search(r"^imdb .*\n +not here; download: 84.1 MB\n", out, re.M)
 
 
@@ -127,7 +127,7 @@ def test_verify_wrong(capsys, folder, bad, said):
 def test_verify_what_is_not_here(capsys, folder):
     code, out, err = run(capsys, "verify", "small")
     assert (code, out) == (2, "")
-    assert err == f"autapse: The data set small is not here ({folder}). Get it with: autapse data fetch small\n"
+    assert err == f"autapse: The data set small is not here ({folder}). To download it: autapse data fetch small\n"
     assert "Put yelp_academic_dataset_review.json into" in run(capsys, "verify", "yelp")[2]
 
 
@@ -147,7 +147,7 @@ def test_path(capsys, folder):
         ("fetch minst", "data set must be one of mnist, .*; got 'minst'. Did you mean 'mnist'?"),
         ("path uea-ucr/GunPiont", r"Did you mean 'uea-ucr/GunPoint'\?"),
         ("list nothing", "data set must be one of"),
-        ("path --long", "--long must stand with `autapse data list`; got 'path'"),
+        ("path --long", "--long must be used with `autapse data list`; got 'path'"),
         ("list --lnog", "--lnog.*Did you mean --long"),
     ],
 )

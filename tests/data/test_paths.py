@@ -124,7 +124,7 @@ def test_what_may_not_be_downloaded_is_explained(root, know):
         paths.require("small")
     assert str(caught.value) == (
         "The data set small is not here. Its page is https://example.org/small . Ask its authors. "
-        f"Put small.zip into {root}/small, or set AUTAPSE_DATA to the folder that has small/."
+        f"Put small.zip into {root}/small, or set AUTAPSE_DATA to the folder that contains small/."
     )
 
 

@@ -210,7 +210,7 @@ def test_a_place_that_cannot_be_written_to_shows_at_once(in_empty_folder: Path, 
 def test_one_process_only(in_empty_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert main(["reproduce", RECIPE]) == 2
-    assert "is for one process" in capsys.readouterr().err
+    assert "runs in one process only" in capsys.readouterr().err
 
 
 def test_a_list_and_a_recipe_shown(capsys: pytest.CaptureFixture[str]):

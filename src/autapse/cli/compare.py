@@ -1,4 +1,4 @@
-"""`autapse compare TASK --cells a,b,c`: several networks, one table, one figure."""
+"""`autapse compare TASK --cells a,b,c`: train several networks, print one table and draw one figure."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ T = TypeVar("T", bound=Task)
 
 @dataclass(kw_only=True)
 class Compare(Train[T]):
-    """Train several networks on a task with the same settings and data; end in one table and one figure."""
+    """Train several networks on a task with the same settings and data. Print one table and draw one figure."""
 
     cells: str = "rin,antisymmetric,ernn,gru,lstm"
-    """Networks with commas between them, options as in ernn:inner_steps=2."""
+    """Networks, separated by commas, with options as in ernn:inner_steps=2."""
     stack: OmitArgPrefixes[StackConfig] = field(default_factory=StackConfig)
 
 
 def main(words: list[str]) -> int:
     if wants_help(words):
-        return task_help("compare", "Train several networks on a task; one table, one figure.")
+        return task_help("compare", "Train several networks on a task. Print one table and draw one figure.")
     args = parse_task(Compare, "compare", words)
     one_process_only("compare", "`autapse run` for each network")
     runs = {
@@ -50,7 +50,7 @@ def main(words: list[str]) -> int:
 
     checked_device(config.training.device)
     for run in runs.values():
-        build_model(run)  # a mistake in the last network must not show after the first has trained
+        build_model(run)  # find a mistake in the last network before the first one is trained
     data = load_splits(config)
     console = Console()
     folder = make_folder(args.out, Path("runs") / f"compare-{args.task.name}")
@@ -60,7 +60,7 @@ def main(words: list[str]) -> int:
             summary, _ = train_shown(run, console, partial(files.new_folder, folder / safe_name(cell)), data)
             assert summary is not None, "one process trains them all"
             summaries.append(summary)
-        except Diverged as error:  # the others continue
+        except Diverged as error:  # the others are still trained
             diverged.append(cell)
             console.print(f"{cell}: {error}")
         except Interrupted as error:
@@ -74,7 +74,7 @@ def main(words: list[str]) -> int:
 
 
 def report(console: Any, folder: Path, config: RunConfig, summaries: list[Summary], diverged: list[str]) -> None:
-    """Write comparison.json and the figure; print the table and where things are."""
+    """Write comparison.json and the figure. Print the table and the paths."""
     settings = config.to_json()
     del settings["model"]["cell"]  # the one thing that differs
     results = [{**one, "folder": str(folder / safe_name(one.cell))} for one in summaries]
@@ -87,7 +87,7 @@ def report(console: Any, folder: Path, config: RunConfig, summaries: list[Summar
 
 
 def split_cells(text: str) -> list[str]:
-    """The cells of a list with commas; a comma within brackets belongs to an option's value."""
+    """Split a list of cells at its commas; a comma inside brackets is part of an option's value."""
     cells = [cell.strip() for cell in re.split(r",(?![^(\[]*[)\]])", text) if cell.strip()]
     if not cells:
         checks.fail("cells", "name at least one network", text, "`autapse cells` lists them.")
@@ -98,12 +98,12 @@ def split_cells(text: str) -> list[str]:
 
 
 def safe_name(cell: str) -> str:
-    """A folder name for a cell with options."""
+    """The name of the run folder of a cell with options."""
     return re.sub(r"[^\w.=-]+", "_", cell).strip("_")
 
 
 def table(summaries: list[Summary], config: RunConfig, diverged: Sequence[str] = ()) -> Any:
-    """Cell, parameters, test score against the trivial one, steps to solve, time."""
+    """Cell, parameters, test score, its ratio to the trivial score, steps to solve, time."""
     from rich import box
     from rich.table import Table
 
@@ -133,7 +133,7 @@ def table(summaries: list[Summary], config: RunConfig, diverged: Sequence[str] =
 
 
 def draw(folder: Path, config: RunConfig, summaries: list[Summary]) -> str:
-    """The curves of all networks; says where the figure is, or how to get one."""
+    """Draw the learning curves of all networks. Returns a line with the path, or with the way to install matplotlib."""
     from autapse.diagnostics.plots import plot_curves
     from autapse.training.log import read_metrics
 
@@ -143,10 +143,10 @@ def draw(folder: Path, config: RunConfig, summaries: list[Summary]) -> str:
         records = read_metrics(folder / safe_name(cell) / "metrics.jsonl")
         curves[cell] = [(r["step"], r["validation"]) for r in records if r.get("validation") is not None]
     limits = {f"trivial: {config.task.baseline_text}": summaries[0].baseline, "best possible": summaries[0].floor}
-    lines = {name: value for name, value in limits.items() if value}  # a logarithmic scale has no zero
+    lines = {name: value for name, value in limits.items() if value}  # a logarithmic axis cannot show 0
     path = folder / "curves.png"
     try:
         plot_curves(path, curves, lines, f"validation {config.task.metric}", config.task.name)
-    except checks.InputError as error:  # matplotlib is an extra; everything but the figure is there
+    except checks.InputError as error:  # matplotlib is optional; everything else is already written
         return str(error)
     return f"figure: {path}"

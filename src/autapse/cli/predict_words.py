@@ -1,4 +1,4 @@
-"""What a run on words reads from a file: sentences to tag, or reviews to rate."""
+"""Read text for `autapse predict`: sentences to tag, or reviews to rate."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Sentences = list[tuple[str, ...]]
 
 
 def read_text(path: Path, task: Task, signature: Signature) -> tuple[SequenceFile, Sentences | None]:
-    """A text as the network reads it; with the words where it is to tag them."""
+    """The sequences of a text file and, if its words are to be tagged, the words of each sentence."""
     vocabularies = [Vocabulary(words, UNKNOWN if UNKNOWN in words else None) for words in signature.vocabularies]
     if isinstance(task, POS):
         return _tagged(read_sentences(path, task), vocabularies)
@@ -30,11 +30,11 @@ def read_text(path: Path, task: Task, signature: Signature) -> tuple[SequenceFil
         checks.one_of(f"The ending of {path.name}", suffix(path), (".txt",))
         return _reviews(path, task, vocabularies[0]), None
     remedy = "sample" if signature.kind == "language" else "eval"
-    raise checks.InputError(f"`autapse predict` reads no file for {task.name} runs. Try `autapse {remedy}`.")
+    raise checks.InputError(f"`autapse predict` does not support runs on {task.name}. Try `autapse {remedy}`.")
 
 
 def read_sentences(path: Path, task: POS) -> list[TaggedSentence]:
-    """Sentences from .conllu or .txt, with the tags that the task names; without any where the file has none."""
+    """Sentences from .conllu or .txt, with the kind of tags that the task uses; without tags if the file has none."""
     checks.one_of(f"The ending of {path.name}", suffix(path), (".conllu", ".txt"))
     if suffix(path) == ".txt":
         return read_words(path)
@@ -48,7 +48,7 @@ def _tagged(sentences: list[TaggedSentence], vocabularies: list[Vocabulary]) -> 
     lengths = np.array([len(sentence.words) for sentence in sentences], dtype=np.int64)
     inputs = encode([word for sentence in sentences for word in sentence.words], vocabularies)
     tags = [list(sentence.tags) for sentence in sentences]
-    known = any(tag != "_" for row in tags for tag in row)  # CoNLL-U's sign for nothing
+    known = any(tag != "_" for row in tags for tag in row)  # "_" means no tag in CoNLL-U
     words = [sentence.words for sentence in sentences]
     return SequenceFile(Ragged(inputs, lengths), targets=tags if known else None), words
 

@@ -1,4 +1,4 @@
-"""`autapse resume RUN`: go on from the last checkpoint, to the same weights as without the stop."""
+"""`autapse resume RUN`: continue a run from its last checkpoint."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from autapse.cli.run import print_summary, speaking_for_all
 
 @dataclass
 class Resume(Trust):
-    """Go on with a run that was stopped; it ends with the weights it would have had without the stop."""
+    """Continue a run that was stopped. It ends with the same weights as a run that was never stopped."""
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """Folder of the run."""
+    """The run folder."""
 
 
 def main(words: list[str]) -> int:
@@ -29,7 +29,7 @@ def main(words: list[str]) -> int:
 
     folder = find_run(args.run)
     with speaking_for_all() as console:
-        run = open_run(folder, args.trust)  # also if it is finished: it may be damaged
+        run = open_run(folder, args.trust)  # a finished run may be damaged too
         config, progress = run.snapshot.config, run.snapshot.progress
         if progress.finished and (folder / "summary.json").exists():
             run.close()

@@ -1,4 +1,4 @@
-"""`autapse run TASK`: train, evaluate, save."""
+"""`autapse run TASK`: train a network, evaluate it, save it."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ USAGE = """usage: autapse {command} TASK [options]
 tasks:
 {tasks}
 
-`autapse {command} TASK --help` lists the options, the task's own among them."""
+`autapse {command} TASK --help` lists all options, including those of the task."""
 
 
 @dataclass(kw_only=True)
 class Train(Generic[T]):
-    """What run and compare have in common."""
+    """The options that run and compare share."""
 
     task: OmitArgPrefixes[T]
     training: OmitArgPrefixes[TrainingConfig] = field(default_factory=TrainingConfig)
     out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
-    """Folder for the results, which must not exist; by default one under runs/, numbered."""
+    """Folder for the results. It must not exist yet; by default a numbered folder in runs/."""
 
 
 @dataclass(kw_only=True)
 class RunArguments(Train[T]):
-    """Train one network on a task, keep the weights that validate best, score them on the test set."""
+    """Train one network on a task. The weights with the best validation score are kept and scored on the test set."""
 
     model: OmitArgPrefixes[ModelConfig] = field(default_factory=ModelConfig)
 
@@ -69,7 +69,7 @@ def main(words: list[str]) -> int:
 
 @contextmanager
 def speaking_for_all() -> Iterator[Any]:
-    """A console that only the first process of a torchrun writes to; at the end the processes part."""
+    """A console on which only rank 0 prints. At the end, this process leaves the process group."""
     from autapse.console import Console
     from autapse.training.distributed import join, leave
 
@@ -80,7 +80,7 @@ def speaking_for_all() -> Iterator[Any]:
 
 
 def parse_task(kind: Any, command: str, words: list[str]) -> Any:
-    """The arguments of a command that takes a task first; the task's own options are among them."""
+    """Parse the arguments of a command whose first word is a task, including the options of the task."""
     name, rest = positional(words, "a task", command, f"autapse {command} adding")
     if name not in TASKS:
         name, rest = _series(name, rest)
@@ -92,7 +92,7 @@ def parse_task(kind: Any, command: str, words: list[str]) -> Any:
 
 
 def _series(word: str, rest: list[str]) -> tuple[str, list[str]]:
-    """A file of one's own, or a set of the archive, in place of a task."""
+    """The task and its options for a word that is a file, or a data set of the archive."""
     if word.endswith(SUFFIXES):
         return OwnSeries.name, ["--path", word, *rest]
     if f"{ARCHIVE}/{word}" in DATA_SETS:
@@ -101,27 +101,27 @@ def _series(word: str, rest: list[str]) -> tuple[str, list[str]]:
 
 
 def _what_else(word: str, command: str) -> str:
-    """What a word that is no task may have been meant to be."""
+    """A hint for a word that is not a task."""
     if checks.closest(word, TASKS):
         return ""
     if misspelt(word):
         return checks.closest(word, (name.removeprefix(f"{ARCHIVE}/") for name in DATA_SETS))
     if "." in word or "/" in word:
-        return "A file of your own ends in .ts, .tsv, .csv or .npz."
-    meant = f"A set of the UEA and UCR archive: autapse {command} {Archive.name} --dataset {word}"
+        return "The name of your own file must end in .ts, .tsv, .csv or .npz."
+    meant = f"For a data set of the UEA and UCR archive: autapse {command} {Archive.name} --dataset {word}"
     return meant if word[:1].isupper() else ""
 
 
 def one_process_only(command: str, instead: str) -> None:
-    """Refuse to be started by torchrun."""
+    """Raise an error if torchrun started several processes."""
     from autapse.training.distributed import processes
 
     if processes() > 1:
-        raise checks.InputError(f"`autapse {command}` is for one process. Under torchrun use {instead}.")
+        raise checks.InputError(f"`autapse {command}` runs in one process only. Under torchrun use {instead}.")
 
 
 def task_help(command: str, about: str) -> int:
-    """Help before a task is named."""
+    """Print the help of a command without a task."""
     width = max(map(len, TASKS))
     tasks = "\n".join(f"  {name:<{width}}  {task.summary}" for name, task in TASKS.items())
     terminal.write(USAGE.format(command=command, about=about, tasks=tasks))
@@ -129,14 +129,14 @@ def task_help(command: str, about: str) -> int:
 
 
 def make_folder(chosen: Path | None, default: Path) -> Path:
-    """The folder that was asked for, if it is new; by default a numbered one."""
+    """Create the chosen folder, which must not exist yet; by default a numbered one."""
     return files.numbered_folder(default) if chosen is None else files.new_folder(chosen)
 
 
 def train_shown(
     config: RunConfig, console: Any, folder: Callable[[], Path], data: Any = None
 ) -> tuple[Summary | None, Path]:
-    """Train a new run with its progress on the screen; its folder is made once everything is checked and built."""
+    """Train a new run and show its progress. The folder is created after everything has been checked and built."""
     from autapse.training.log import Screen
     from autapse.training.loop import Trainer
 
@@ -148,7 +148,7 @@ def train_shown(
 
 
 def print_summary(console: Any, summary: Summary, config: RunConfig) -> None:
-    """Test score between the best and the trivial one, in a line or two."""
+    """Print the test score with the best possible and the trivial score, in two lines."""
     floor = summary.floor
     against = f"trivial ({config.task.baseline_text}): {summary.baseline:.4g}"
     against += "" if floor is None else f"; best possible: {floor:.4g}"

@@ -1,4 +1,4 @@
-"""Files as upstream ships them: in a folder or in an archive, each one compressed or not, read the same way."""
+"""Read files from a folder or an archive in the same way, compressed or not."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Tree(ABC):
 
     @abstractmethod
     def raw(self, name: str) -> bytes:
-        """A file as it is."""
+        """The content of a file, unchanged."""
 
     def read(self, name: str) -> bytes:
-        """A file's content; where only `name`.gz, .bz2 or .xz is there, that one's, decompressed."""
+        """The content of a file. If only `name`.gz, .bz2 or .xz exists, that one is read and decompressed."""
         for suffix in ("", *DECOMPRESSORS):
             if name + suffix in self._known:
                 return decompress(self.raw(name + suffix), self.where(name + suffix))
@@ -39,11 +39,11 @@ class Tree(ABC):
 
     @cached_property
     def _known(self) -> frozenset[str]:
-        """The names once more, to look one up: a data set may have tens of thousands."""
+        """The names as a set, for fast lookup: a data set may have tens of thousands."""
         return frozenset(self.names())
 
     def where(self, name: str) -> str:
-        """What to call a file in a message."""
+        """The name of a file in messages."""
         return f"{self.root}/{name}"
 
 
@@ -77,7 +77,7 @@ class Zip(Tree):
 
 
 class Tar(Tree):
-    """A tar archive, compressed or not. It is decompressed once, in memory: jumping in a stream would be quadratic."""
+    """A tar archive, compressed or not. It is decompressed once, in memory, because seeking in the stream is slow."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -91,7 +91,7 @@ class Tar(Tree):
 
 
 def tar_files(path: Path, held: bool = False) -> Iterator[tuple[str, IO[bytes]]]:
-    """Name and content of each file in a tar archive, in one pass; read a content before you ask for the next."""
+    """Name and content of each file in a tar archive, in one pass. Read a content before you take the next one."""
     last = "its beginning"
     try:
         with files.open_regular(path) as packed:
@@ -99,24 +99,24 @@ def tar_files(path: Path, held: bool = False) -> Iterator[tuple[str, IO[bytes]]]
             with tarfile.open(fileobj=unpack(packed, kind_of(packed), size, path, held), mode="r|") as archive:
                 for member in archive:
                     last = f"what follows {member.name.removeprefix('./')}"
-                    # A sparse file declares zeros that the archive does not hold, as many as it likes.
+                    # A sparse file can declare any number of zeros that are not in the archive.
                     file = archive.extractfile(member) if member.isfile() and not member.issparse() else None
                     if file is not None:
                         yield member.name.removeprefix("./"), file
     except checks.InputError:
         raise
     except (*BROKEN, *ODD) as error:
-        damaged(path, last, f"it is no whole zip or tar archive ({error})")
+        damaged(path, last, f"it is not a complete zip or tar archive ({error})")
 
 
 def tar_contents(path: Path, wanted: Container[str] | None = None, held: bool = False) -> Iterator[tuple[str, bytes]]:
-    """Name and bytes of the wanted files in a tar archive, by default of all."""
+    """Name and bytes of the wanted files in a tar archive; by default of all files."""
     for name, file in tar_files(path, held):
         if wanted is None or name in wanted:
             try:
                 content = file.read()
             except BROKEN as error:
-                damaged(path, name, f"it is no whole tar archive ({error})")
+                damaged(path, name, f"it is not a complete tar archive ({error})")
             yield name, content
 
 
@@ -146,9 +146,9 @@ def open_tree(path: Path) -> Iterator[Tree]:
         elif is_tar(path):
             yield Tar(path)
         else:
-            damaged(path, "byte 0", "it is neither a folder nor a whole zip or tar archive")
+            damaged(path, "byte 0", "it is neither a folder nor a complete zip or tar archive")
 
 
 def is_tar(path: Path) -> bool:
-    """Whether a file is a tar archive by its name."""
+    """Whether a file is a tar archive, judged by its name."""
     return path.is_file() and (".tar" in path.suffixes or path.suffix == ".tgz")

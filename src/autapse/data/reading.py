@@ -1,4 +1,4 @@
-"""One file's content: decompressed, as lines of text, or out of a zip archive; and the message for a damaged one."""
+"""Read the content of one file: decompressed, as lines of text, or from a zip archive."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from typing import IO, NoReturn
 from autapse import checks, files
 from autapse.data.packed import BROKEN, DECOMPRESSORS, check_growth, unpack
 
-# What zipfile and tarfile raise besides for headers that somebody wrote by hand, or for an encrypted file.
+# zipfile and tarfile also raise these for manipulated headers and encrypted files.
 ODD = (ValueError, RuntimeError, RecursionError, OverflowError, LookupError)
-DIGITS = 18  # of the numbers in a text; Python refuses to read thousands of them
+DIGITS = 18  # of a number in a text; Python does not parse thousands of digits
 
 
 def damaged(path: object, where: str, reason: str) -> NoReturn:
-    """The one line for a file that is not what it should be: which file, where in it, what is wrong."""
-    raise checks.InputError(f"{path} is damaged at {where}: {reason}. Mend it there, or get the file again.")
+    """Raise the error for a damaged file: the file, the position and the reason."""
+    raise checks.InputError(f"{path} is damaged at {where}: {reason}. Correct it there, or download the file again.")
 
 
 def read_bytes(path: Path | zipfile.Path) -> bytes:
-    """The bytes of a regular file, or of one in a zip archive, decompressed if its name ends in .gz, .bz2 or .xz."""
+    """The bytes of a regular file or of a file in a zip archive, decompressed if its name ends in .gz, .bz2 or .xz."""
     if isinstance(path, zipfile.Path):
         with open_member(path.root, path.at, path.root.filename) as file:
             return decompress(file.read(), path)
@@ -34,7 +34,7 @@ def read_bytes(path: Path | zipfile.Path) -> bytes:
 
 
 def decompress(content: bytes, name: object) -> bytes:
-    """What a compressed file holds; other files as they are."""
+    """The decompressed content of a file; unchanged if it is not compressed."""
     kind = PurePosixPath(str(name)).suffix
     if kind not in DECOMPRESSORS:
         return content
@@ -45,12 +45,12 @@ def decompress(content: bytes, name: object) -> bytes:
 
 
 def whole_number(text: str) -> int | None:
-    """The number that a text of decimal digits stands for; None for any other text, and for a very long one."""
+    """The value of a text of decimal digits; None for any other text, and for a very long one."""
     return int(text) if text.isdecimal() and len(text) <= DIGITS else None
 
 
 def text_lines(content: bytes, name: object) -> list[str]:
-    """The lines of a UTF-8 text of which each, the last one too, ends in a line break: a cut file is found out."""
+    """The lines of a UTF-8 text. The last line must end in a line break too, so that an incomplete file is detected."""
     try:
         text = content.decode("utf-8").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
@@ -65,9 +65,9 @@ def text_lines(content: bytes, name: object) -> list[str]:
 
 @contextmanager
 def open_member(archive: zipfile.ZipFile, name: str, path: object, held: bool = True) -> Iterator[IO[bytes]]:
-    """A file of a zip archive, which never gives more bytes than it declares."""
+    """Open a file of a zip archive. It never yields more bytes than it declares."""
     member = archive.getinfo(name)
-    # What the archive says of its own sizes may be wrong; its list of files begins behind the last of them.
+    # The declared sizes may be wrong, but the files end before the archive's list of files starts.
     check_growth(f"{path}/{name}", member.file_size, min(member.compress_size, archive.start_dir), held)
     try:
         with archive.open(member) as file:

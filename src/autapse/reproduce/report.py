@@ -16,17 +16,17 @@ from autapse.results.page import fill_between, markdown_table
 START, END = "<!-- results -->", "<!-- end of results -->"
 INTRODUCTION = f"""# The papers' tables, trained again
 
-Each table has the shape that it has in its paper, with our numbers in bold beside the paper's.
+Each table has the same rows and columns as in its paper. Our numbers are in bold, next to the paper's.
 
-- **Ours** is the test score of the weights that were best on validation data. Where the paper tunes on held-out data
-  and then trains on all training data, so do we, and ours is the score after that. It is never the best test epoch;
-  where that was measured too, it has a column of its own.
+- **Ours** is the test score of the weights with the best validation score. If the paper tunes on held-out data and then
+  trains on all training data, we do the same, and ours is the score after the second training. It is never the score of
+  the best test epoch; if that was measured too, it has its own column.
 - **94.5 ± 0.3 (3)** is the mean and the standard deviation of three seeds. A number without ± is one run.
-- **–** was not run. **cited only** cannot be run here; the number beside it is the paper's.
-- Below each table is what differs from the paper's settings ("All" is all that was run). What is not named there is as
-  in the paper, but for how often a run validates. Where the paper leaves a setting open, the recipe has our reading:
-  `autapse reproduce show ID`.
-- Every number comes from a file in `reproductions/<paper>/results/`, which also has the command, the commit, all
+- **–** means not run. **cited only** means that we cannot run it here; the number next to it is the paper's.
+- Below each table are the settings that differ from the paper's ("All" means all runs of the table). All other settings
+  are those of the paper, except how often a run validates. If the paper does not state a setting, the recipe has our
+  choice: `autapse reproduce show ID`.
+- Every number comes from a file in `reproductions/<paper>/results/`. The file also has the command, the commit, all
   settings and the machine. `autapse reproduce report` writes this page from these files.
 
 {START}

@@ -223,7 +223,7 @@ def _legend(table: str) -> Iterator[str]:
     if CITED_BY_PAPER in table:
         yield f"{CITED_BY_PAPER} The paper cites this number from elsewhere."
     if AT_MOST in table:
-        yield f"{AT_MOST.strip()} The time to the best model was not kept; this is the time of the whole training."
+        yield f"{AT_MOST.strip()} The time to the best model was not recorded; this is the time of the whole training."
 
 
 def _names(layout: Layout) -> Names:

@@ -1,13 +1,13 @@
-"""The user's own data, as .csv or .npz, to the same series as the archive's files.
+"""Read the user's own data from .csv or .npz.
 
-.csv: a header, then one row per step. Column `sequence` says which sequence a row belongs to, `target` what to predict
-for it (the same in all its rows), `time` or `step`, if there, the order of its rows. Every other column is a channel.
-Targets are classes if all are integers or any is text, and otherwise numbers to predict.
+.csv: a header, then one row per step. Column `sequence` is the sequence that a row belongs to. Column `target` is the
+target of the sequence, the same in all its rows. The optional column `time` or `step` gives the order of the rows.
+Every other column is a channel. If all targets are integers or any is text, they are classes; otherwise values.
 
-.npz: `inputs` [N, T, channels] or [N, T]; `targets` [N] integers or text for classes, [N] or [N, K] floats for numbers
-to predict; and, if the sequences differ in length, `lengths` [N], what lies beyond being ignored.
+.npz: `inputs` [N, T, channels] or [N, T]; `targets` [N] integers or text for classes, [N] or [N, K] floats for values
+to predict; and, if the sequences differ in length, `lengths` [N]. Steps after the length are ignored.
 
-To predict from, `read_sequences` takes such files without targets too, and two kinds more. .npy: [N, T, channels], or
+For predictions, `read_sequences` also reads such files without targets, and two more kinds. .npy: [N, T, channels], or
 [T, channels] for one sequence. .csv without a header: one sequence, one channel per column.
 """
 
@@ -36,28 +36,28 @@ INTEGER = re.compile(r"[+-]?\d+")
 
 @dataclass(frozen=True, eq=False)
 class SequenceFile:
-    """What to predict from."""
+    """Sequences to predict."""
 
     inputs: Ragged  # of [steps, channels] float32
-    names: tuple[str, ...] = ()  # of the sequences, where the file has any
-    targets: list[Any] | np.ndarray | None = None  # of each: a class by name, one for every step, or numbers
+    names: tuple[str, ...] = ()  # of the sequences, if the file has names
+    targets: list[Any] | np.ndarray | None = None  # per sequence: the name of its class, one per step, or values
 
 
 def read_series(path: Path) -> Series:
-    """Labelled series from a file of any accepted kind."""
+    """Series with targets from a .ts, .tsv, .csv or .npz file."""
     reader = READERS.get(suffix(path))
     if reader is None or (suffix(path) == ".npz" and path.suffix.lower() != ".npz"):
-        accepted = "end in .ts, .tsv or .csv, each also with .gz, .bz2 or .xz behind it, or in .npz"
+        accepted = "end in .ts, .tsv or .csv, optionally followed by .gz, .bz2 or .xz; or in .npz"
         checks.fail("The file's name", accepted, str(path))
     return reader(path)
 
 
 def read_sequences(path: Path) -> SequenceFile:
-    """Sequences from a file of any accepted kind, whether it has targets or not."""
+    """Sequences from a .ts, .tsv, .csv, .npz or .npy file, with or without targets."""
     plain = {".npy": _npy_sequences, ".npz": _npz_sequences, ".csv": _csv_sequences}
     kind = suffix(path)
     if kind not in (*READERS, *plain) or (kind in (".npy", ".npz") and path.suffix in DECOMPRESSORS):
-        accepted = "end in .ts, .tsv or .csv, each also with .gz, .bz2 or .xz behind it, or in .npy or .npz"
+        accepted = "end in .ts, .tsv or .csv, optionally followed by .gz, .bz2 or .xz; or in .npy or .npz"
         checks.fail("The file's name", accepted, str(path))
     return plain[kind](path) if kind in plain else _labelled(read_series(path))
 
@@ -68,7 +68,7 @@ def _labelled(series: Series, names: tuple[str, ...] = ()) -> SequenceFile:
 
 
 def read_csv(path: Path) -> Series:
-    """One row per step; the module's docstring says which columns."""
+    """Read a .csv file with one row per step; the docstring of this module describes the columns."""
     table = _load(path, ("sequence", "target"))
     inputs, members = _gathered(table)
     return Series(inputs, *_meaning(table, _targets(table, members)))
@@ -91,7 +91,7 @@ def _csv_sequences(path: Path) -> SequenceFile:
 
 
 def _gathered(table: _Table) -> tuple[Ragged, dict[str, list[int]]]:
-    """The sequences of a table, and the rows of each by its name."""
+    """The sequences of a table, and the rows of each sequence by its name."""
     path, order = table.path, _order(table)
     channels = [name for name in table.header if name not in {"sequence", "target", order}]
     if not channels:
@@ -109,10 +109,10 @@ class _Table:
     path: Path
     header: list[str]
     rows: list[list[str]]
-    lines: list[int]  # of each row in the file
+    lines: list[int]  # line number of each row in the file
 
     def column(self, name: str) -> list[str]:
-        """The cells under `name`, none of them empty."""
+        """The cells of column `name`; an empty cell is an error."""
         place = self.header.index(name)
         cells = [row[place] for row in self.rows]
         if "" in cells:
@@ -120,7 +120,7 @@ class _Table:
         return cells
 
     def numbers(self, name: str) -> np.ndarray:  # [rows] float64
-        """The cells under `name` as finite numbers."""
+        """The cells of column `name` as finite numbers."""
         cells = self.column(name)
         values = [number_or_none(cell) for cell in cells]
         for row, value in enumerate(values):
@@ -133,7 +133,7 @@ class _Table:
 
 
 def _load(path: Path, needed: Sequence[str]) -> _Table:
-    """A table whose header has the columns that are needed."""
+    """A table with a header that has the needed columns."""
     rows = _rows(path)
     if len(rows) < 2:
         raise checks.InputError(f"{path} has no rows below a header.")
@@ -142,7 +142,7 @@ def _load(path: Path, needed: Sequence[str]) -> _Table:
 
 
 def _rows(path: Path) -> list[tuple[int, list[str]]]:
-    """The rows that have cells, with their lines."""
+    """The rows that are not empty, with their line numbers."""
     try:
         text = read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -158,7 +158,7 @@ def _table(path: Path, rows: list[tuple[int, list[str]]]) -> _Table:
     header, first = rows[0][1], "header" if rows[0][0] else "first line"
     for line, row in rows[1:]:
         if len(row) != len(header):
-            raise checks.InputError(f"{path}, line {line}: it has {len(row)} cells and the {first} {len(header)}.")
+            raise checks.InputError(f"{path}, line {line}: it has {len(row)} cells, but the {first} has {len(header)}.")
     return _Table(path, header, [row for _, row in rows[1:]], [line for line, _ in rows[1:]])
 
 
@@ -170,7 +170,7 @@ def _check_header(path: Path, header: list[str], columns: Sequence[str]) -> None
             raise checks.InputError(f"{path} has no column {needed!r}; its columns are {there}. {remedy}".rstrip())
     twice = sorted({name for name in header if header.count(name) > 1})
     if twice:
-        raise checks.InputError(f"{path}, line 1: column {twice[0]!r} is there {header.count(twice[0])} times.")
+        raise checks.InputError(f"{path}, line 1: column {twice[0]!r} occurs {header.count(twice[0])} times.")
 
 
 def _order(table: _Table) -> str | None:
@@ -194,7 +194,7 @@ def _in_order(table: _Table, rows: list[int], steps: np.ndarray | None) -> np.nd
 
 
 def _targets(table: _Table, members: dict[str, list[int]]) -> dict[int, str]:
-    """Each sequence's target, with the row where it first stands."""
+    """The target of each sequence, by the first row of the sequence."""
     cells = table.column("target")
     for name, rows in members.items():
         for row in rows:
@@ -205,7 +205,7 @@ def _targets(table: _Table, members: dict[str, list[int]]) -> dict[int, str]:
 
 
 def _meaning(table: _Table, targets: dict[int, str]) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Classes or numbers, whichever the texts are, and the classes' names."""
+    """The targets as classes or values, depending on their texts, and the names of the classes."""
     texts = list(targets.values())
     values = {row: number_or_none(text) for row, text in targets.items()}
     for row, value in values.items():
@@ -223,7 +223,7 @@ def _classes(texts: list[str]) -> tuple[np.ndarray, tuple[str, ...]]:
 
 
 def read_npz(path: Path) -> Series:
-    """Arrays; the module's docstring says which."""
+    """Read a .npz file; the docstring of this module describes its arrays."""
     arrays = _arrays(path, ("inputs", "targets"))
     inputs = _numpy_inputs(path, arrays)
     return Series(inputs, *_numpy_targets(path, arrays["targets"], len(inputs)))
@@ -288,7 +288,7 @@ def _numpy_targets(path: Path, targets: np.ndarray, count: int) -> tuple[np.ndar
     try:
         text = np.char.decode(targets, "utf-8") if targets.dtype.kind == "S" else targets
         return _classes([str(target) for target in text.tolist()])
-    except (ValueError, SystemError) as error:  # numpy's for numbers that are no characters
+    except (ValueError, SystemError) as error:  # raised by numpy for codes that are not characters
         raise checks.InputError(f"{path}: targets must be UTF-8 text ({error}).") from None
 
 
