@@ -43,7 +43,7 @@ def text_config(cell="lstm", task=None, **training) -> RunConfig:
 
 def test_coefficients_per_step_need_spans_of_their_own(tmp_path):
     cell = "ernn:eta=per_step:max_length=5"
-    with pytest.raises(checks.InputError, match=r"cell must be the same at every step where .*--no-carry"):
+    with pytest.raises(checks.InputError, match=r"cell must be the same at every step if .*--no-carry"):
         Trainer(text_config(cell))
     assert train(text_config(cell, PTB(span=5, carry=False)), tmp_path / "run")["steps"] == 60
 
