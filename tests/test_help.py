@@ -1,4 +1,4 @@
-"""`help(...)` explains every argument of the public names of training, models and diagnostics."""
+"""`help(...)` explains every argument of the public names of training, models and plots."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from typing import Any
 import pytest
 
 from autapse import models, training
-from autapse.diagnostics import contraction, plots
+from autapse.diagnostics import plots
 
 PUBLIC = [
     *(getattr(training, name) for name in training.__all__),
     *(getattr(models, name) for name in models.__all__ if name != "MODELS"),
-    contraction.Contraction,
-    contraction.contraction,
     plots.Panel,
     plots.draw_svg,
     plots.plot_curves,

@@ -358,5 +358,5 @@ def test_a_lone_size_of_embedding_is_welcome():
     with pytest.raises(checks.InputError, match="embedding_size must be an integer of at least 1; got 0"):
         ModelConfig(embedding_size=0)
     config = RunConfig(task=MNIST(), model=ModelConfig(embedding_size=7))
-    with pytest.raises(checks.InputError, match="embedding_size must be left out: mnist has numbers, not words"):
+    with pytest.raises(checks.InputError, match="embedding_size must be omitted: mnist has features, not words"):
         Trainer(config)

@@ -1,4 +1,4 @@
-"""Whether the condition of the ERNN paper's Theorem 1 holds on data, and the measured contraction."""
+"""Whether the condition of the ERNN paper's Theorem 1 holds on data, and the contraction that is measured there."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from autapse import checks
 from autapse.cells.equilibrium import EquilibriumRule
 from autapse.layers import Recurrent
 
-FINE = 1e-9  # times the first residual; ratios of smaller residuals are rounding
+FINE = 1e-9  # of the first residual: ratios of what is below it are of roundings
 
 
 @dataclass(frozen=True)
 class Contraction:
-    """What `contraction` measured at each step of each sequence. Tensors are detached, [T, B] each."""
+    """What `contraction` found at each step of each sequence. Tensors are detached, [T, B] each."""
 
-    eta: float  # the step η
+    eta: float
     norm: Tensor  # the largest ‖I + η·f′‖₂ over the iterates
-    settled: Tensor  # ‖I + η·f′‖₂ at the equilibrium: a bound of the linear rate near it
-    ratio: Tensor  # the largest measured ‖f(z⁽ᵏ⁺¹⁾)‖ / ‖f(z⁽ᵏ⁾)‖
+    settled: Tensor  # ‖I + η·f′‖₂ at the equilibrium: what the linear rate is near it, at most
+    ratio: Tensor  # the largest ‖f(z⁽ᵏ⁺¹⁾)‖ / ‖f(z⁽ᵏ⁾)‖ that was measured
     residual: Tensor  # ‖f‖ of the last iterate over that of the first
     converged: Tensor  # bool, whether the equilibrium itself was found
 
@@ -32,7 +32,7 @@ class Contraction:
         return (self.norm < 1) & (self.settled < 1)
 
     def words(self) -> str:
-        """One line: at how many steps the condition holds, and what was measured."""
+        """One line: where the condition holds, and what was measured."""
         held, count = int(self.holds.sum()), self.holds.numel()
         return (
             f"‖I + {self.eta:g}·f′‖ < 1 at {held} of {count} steps, largest {float(self.norm.max()):.3g}; "
@@ -42,27 +42,17 @@ class Contraction:
 
 @torch.no_grad()
 def contraction(
-    rule: EquilibriumRule | Recurrent,
-    x: Tensor,
-    h0: Tensor | None = None,
+    rule: EquilibriumRule | Recurrent,  # a rule, or a layer of one rule
+    x: Tensor,  # [T, B, D], or [B, T, D] for a layer with batch_first
+    h0: Tensor | None = None,  # [B, H], or [1, B, H]
     eta: float = 1.0,
     iterations: int = 10,
 ) -> Contraction:
-    """Check the condition of the ERNN paper's Theorem 1: ‖I + η·f′(z⁽ᵏ⁾)‖ < 1 for all k, f(z) = φ(z, h_{t−1}, x_t) − z.
+    """Theorem 1 of the ERNN paper, checked: ‖I + η·f′(z⁽ᵏ⁾)‖ < 1 for all k, with f(z) = φ(z, h_{t−1}, x_t) − z.
 
-    If it holds, z⁽ᵏ⁺¹⁾ = z⁽ᵏ⁾ + η·f(z⁽ᵏ⁾) converges linearly to the equilibrium from any nearby start. Here that
-    iteration starts from z⁽⁰⁾ = h_{t−1} at each step, along the states that the rule's own solver finds. The norm is
-    the largest singular value of (1 − η)·I + η·∂φ/∂h. With η = 1 the condition says that φ itself contracts.
-
-    Args:
-        rule: an equilibrium rule, or a layer of one rule.
-        x: the input, [T, B, D], or [B, T, D] for a layer with batch_first.
-        h0: the initial state, [B, H] or [1, B, H]; zeros by default.
-        eta: the step η.
-        iterations: iterations at each step.
-
-    Returns:
-        The norms, ratios and residuals at each step of each sequence.
+    Under it z⁽ᵏ⁺¹⁾ = z⁽ᵏ⁾ + η·f(z⁽ᵏ⁾) converges to the equilibrium, linearly, from near enough. Here that iteration
+    runs from z⁽⁰⁾ = h_{t−1} at each step, `iterations` of it, along the states that the rule's own solver finds. The
+    norm is the largest singular value, of (1 − η)·I + η·∂φ/∂h. With η = 1 it is whether φ itself contracts.
 
     >>> rule = autapse.cells.ImplicitMidpoint(3, 8, step=0.1)
     >>> bool(contraction(rule, torch.zeros(5, 2, 3)).holds.all())
@@ -88,7 +78,7 @@ def contraction(
 def _measure(
     cell: EquilibriumRule, previous: Tensor, u: Tensor, weights: Any, eta: float, iterations: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The largest norm and the largest ratio of the iterates, and the last residual relative to the first."""
+    """The largest norm and ratio of the iterates, and the part of the first residual that the last one is."""
     z, norms, sizes = previous, [], []
     for _ in range(iterations):
         f = cell.phi(z, previous, u, weights) - z

@@ -126,12 +126,12 @@ class SequenceModel(nn.Module):
 
     @property
     def depends_on_position(self) -> bool:
-        """Whether a coefficient differs from step to step, so that the first position of a piece matters."""
+        """Whether a coefficient differs from step to step, so that it matters where a sequence begins."""
         return any(getattr(part, "eta", "") == "per_step" for part in self.modules())
 
     @property
     def solutions(self) -> Solutions | None:
-        """The solutions that the layer keeps by key, or None; `keys` then name the sequences of a batch."""
+        """The solutions that the layer keeps by key, where it keeps any; `keys` then name the sequences of a batch."""
         solving = getattr(self.layer, "solving", None)
         return solving.solutions if solving is not None and solving.solutions.limit else None
 

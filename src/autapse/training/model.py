@@ -38,7 +38,7 @@ def make_model(
     sizes, known = model.hidden_size, signature or task.signature()
     embedding = model.embedding_size or task.embedding_size
     if model.embedding_size and not known.vocabularies:
-        checks.fail("embedding_size", f"be left out: {task.name} has numbers, not words", model.embedding_size)
+        checks.fail("embedding_size", f"be omitted: {task.name} has features, not words", model.embedding_size)
     targets: dict[str, Any] = {"target_mean": known.target_mean, "target_scale": known.target_scale}
     return MODELS[known.kind](
         model.cell,

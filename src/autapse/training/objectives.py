@@ -1,4 +1,4 @@
-"""What is minimised and what is reported, as sums over a batch, so that batches and processes add up exactly.
+"""Loss and score of a task, as sums over a batch, so that batches and processes can be added exactly.
 
 Not in `tasks`, which do without torch, so that the command line can list their options quickly.
 """
@@ -17,16 +17,12 @@ from autapse.tasks.base import IGNORE, Task
 
 
 class Objective(NamedTuple):
-    """What is minimised, loss / count, and what is reported, metric(score / count). Both are smaller for better."""
+    """Training minimises loss / count and reports metric(score / count). For both, smaller is better."""
 
-    loss: Callable[[Tensor, Tensor], Tensor]
-    """(output, target) -> sum of the loss over all targets."""
+    loss: Callable[[Tensor, Tensor], Tensor]  # (output, target) -> sum over the counted entries
     score: Callable[[Tensor, Tensor], Tensor]
-    """(output, target) -> sum of the score over all targets."""
-    count: Callable[[Tensor], int]
-    """target -> number of targets: sequences, or positions of a tagging task."""
+    count: Callable[[Tensor], int]  # target -> sequences, or positions of a tagging task
     metric: Callable[[float], float] = float
-    """Mean score -> the value that is reported."""
 
 
 def objective(task: Task) -> Objective:

@@ -20,7 +20,7 @@ class Summary(Record, Mapping[str, Any]):
     cell: str
     """The network, with its options."""
     parameters: int
-    """Trainable numbers of the model."""
+    """Number of trainable parameters."""
     metric: str
     """What the scores are: error rate, mean squared error, perplexity, …"""
     test: float | None
