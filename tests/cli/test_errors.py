@@ -129,7 +129,7 @@ def test_files_that_are_none(capsys, tmp_path, monkeypatch, words, said):
 def test_a_home_that_is_not_known(capsys, monkeypatch, variable):
     monkeypatch.setenv(variable, "~nobody-of-that-name/data")
     call = paths.data_root if variable == "AUTAPSE_DATA" else paths.parsed_root
-    with pytest.raises(checks.InputError, match=f"^{variable} must lead to a home folder that is known; got '~nobody"):
+    with pytest.raises(checks.InputError, match=f"^{variable} must lead to a known home folder; got '~nobody"):
         call()
 
 
@@ -174,7 +174,9 @@ def test_predict_from_files_with_the_wrong_ending(capsys, run, tmp_path):
     assert "is not a complete .npz file" in mistake(capsys, "predict", str(run), str(tmp_path / "array.npz"))
     np.savez(tmp_path / "archive.npz", inputs=np.zeros((2, 8, 2)))
     (tmp_path / "archive.npz").rename(tmp_path / "archive.npy")
-    assert "has several arrays. Name it .npz." in mistake(capsys, "predict", str(run), str(tmp_path / "archive.npy"))
+    assert "has several arrays. Its name must end in .npz." in mistake(
+        capsys, "predict", str(run), str(tmp_path / "archive.npy")
+    )
 
 
 def test_predict_into_a_missing_folder(capsys, run, tmp_path):

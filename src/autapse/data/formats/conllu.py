@@ -115,7 +115,7 @@ def read_words(path: Path) -> list[TaggedSentence]:
     for number, line, fields in entries:
         if len(fields) != fields_each or fields_each > 2 or not all(fields):
             raise checks.InputError(
-                f"{path}, line {number}: {line!r} is not one word; or one word and its tag, if all lines have one. "
+                f"{path}, line {number} must be one word, or one word and its tag as on all lines; got {line!r}. "
                 "Write one word per line and a blank line after each sentence."
             )
     if fields_each == 2:
