@@ -6,7 +6,7 @@ import pytest
 
 from autapse.checks import InputError
 
-AGAIN = "Mend it there, or get the file again."  # how it ends where the file is damaged
+AGAIN = "Correct it there, or download the file again."  # how it ends where the file is damaged
 
 
 def message(read, *arguments) -> str:

@@ -1,4 +1,4 @@
-"""`python -m autapse`, which is also what torchrun starts."""
+"""`python -m autapse`; torchrun starts this module too."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Words every input error: the argument, its rule, the value that broke it, and the remedy.
+"""Check arguments. Every input error names the argument, its rule, the value and the remedy.
 
 >>> integer("hidden_size", 0, minimum=1)
 Traceback (most recent call last):
@@ -16,13 +16,13 @@ from typing import NoReturn
 
 from autapse.terminal import visible
 
-LARGEST = 2**53  # no size, count or position comes near it
+LARGEST = 2**53  # larger than any size, count or position in practice
 
 
 class InputError(ValueError):
-    """An argument, a file or a setting broke its rule; the message says which, how, and what to do.
+    """An argument, a file or a setting breaks its rule. The message says which one, how, and what to do.
 
-    It is one line, with control characters visible: names from files are part of it.
+    The message is one line. It may contain names from files, so control characters are shown as escapes.
     """
 
     def __init__(self, message: str) -> None:
@@ -30,34 +30,34 @@ class InputError(ValueError):
 
 
 class ShapeError(InputError, RuntimeError):
-    """A tensor of the wrong shape. Also a RuntimeError, since that is what torch.nn raises for shapes."""
+    """A tensor has the wrong shape. Also a RuntimeError, because torch.nn raises that for wrong shapes."""
 
 
 class KindError(InputError, TypeError):
-    """A value of the wrong Python type. Also a TypeError, since that is what torch.nn raises for types."""
+    """A value has the wrong Python type. Also a TypeError, because torch.nn raises that for wrong types."""
 
 
 def fail(argument: str, rule: str, value: object, remedy: str = "", kind: type[InputError] = InputError) -> NoReturn:
-    """Raise the one sentence form: "<argument> must <rule>; got <value>. <remedy>"."""
+    """Raise an error of the form "<argument> must <rule>; got <value>. <remedy>"."""
     raise kind(f"{argument} must {rule}; got {_shown(value)}. {remedy}".rstrip())
 
 
 def _shown(value: object) -> str:
     try:
         return repr(value)
-    except ValueError:  # Python writes no integer of more than 4300 digits
+    except ValueError:  # Python does not print integers of more than 4300 digits
         return f"a value of type {type(value).__name__} that cannot be written out"
 
 
 def closest(word: str, choices: Iterable[str]) -> str:
-    """' Did you mean ...?' for a likely typo, or nothing."""
+    """'Did you mean ...?' if `word` is similar to one of the choices; otherwise empty."""
     names = {choice.lower(): choice for choice in choices}
-    found = difflib.get_close_matches(word.lower(), names, n=1, cutoff=0.6)
-    return f"Did you mean {names[found[0]]!r}?" if found else ""
+    close = difflib.get_close_matches(word.lower(), names, n=1, cutoff=0.6)
+    return f"Did you mean {names[close[0]]!r}?" if close else ""
 
 
 def one_of(argument: str, value: object, choices: Iterable[str]) -> str:
-    """`value` if it is one of `choices`."""
+    """Return `value` if it is one of `choices`."""
     choices = list(choices)
     if not isinstance(value, str) or value not in choices:
         fail(argument, f"be one of {', '.join(choices)}", value, closest(str(value), choices))
@@ -67,10 +67,10 @@ def one_of(argument: str, value: object, choices: Iterable[str]) -> str:
 def integer(
     argument: str, value: object, minimum: int | None = None, remedy: str = "", *, maximum: int | None = None
 ) -> int:
-    """`value` as an int from `minimum` to `maximum`; a bool is not an integer.
+    """Return `value` as an int from `minimum` to `maximum`. A bool is an error.
 
-    Without a `maximum` it must be below 2**53, which nothing here ever counts to: numpy and torch count in 64 bits, and
-    sums and products of larger numbers overflow there, or become floats.
+    Without a `maximum` it must be below 2**53: numpy and torch use 64 bits, and sums and products of larger integers
+    overflow there, or become floats.
     """
     bounds = [f"{word} {bound}" for word, bound in (("at least", minimum), ("at most", maximum)) if bound is not None]
     rule = " of ".join(["be an integer", *([" and ".join(bounds)] if bounds else [])])
@@ -85,7 +85,7 @@ def integer(
 
 
 def seed(argument: str, value: object) -> int:
-    """`value` as a seed that both numpy and torch take."""
+    """Return `value` as a seed for numpy and torch, from 0 to 2**64 − 1."""
     if not isinstance(value, numbers.Integral) or int(value) < LARGEST:
         return integer(argument, value, minimum=0)
     if int(value) >= 2**64:
@@ -102,7 +102,7 @@ def number(
     above: float | None = None,
     remedy: str = "",
 ) -> float:
-    """`value` as a finite float in [low, high], and greater than `above`; a bool is no number."""
+    """Return `value` as a finite float in [low, high] and greater than `above`. A bool is an error."""
     bounds = [f"above {above:g}"] if above is not None else [f"at least {low:g}"] if low > -math.inf else []
     bounds += [f"at most {high:g}"] if high < math.inf else []
     rule = " ".join(["be a finite number", " and ".join(bounds)]).rstrip()
@@ -110,7 +110,7 @@ def number(
         fail(argument, rule, value, remedy, KindError)
     try:
         value = float(value)
-    except OverflowError:  # an integer beyond the largest float
+    except OverflowError:  # an integer larger than the largest float
         value = math.inf if value > 0 else -math.inf  # type: ignore[operator]
     if not (math.isfinite(value) and low <= value <= high and (above is None or value > above)):
         fail(argument, rule, value, remedy)
@@ -118,7 +118,7 @@ def number(
 
 
 def boolean(argument: str, value: object) -> bool:
-    """`value` if it is True or False."""
+    """Return `value` if it is True or False."""
     if not isinstance(value, bool):
         fail(argument, "be True or False", value, kind=KindError)
     return value

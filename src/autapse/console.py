@@ -1,4 +1,4 @@
-"""rich's console for text that anybody may have written."""
+"""A rich console that is safe for text from untrusted files."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from autapse import terminal
 
 
 class Console(rich.console.Console):
-    """A console that shows every string as it is: no markup, no emoji codes, control characters visible.
+    """A console that prints text literally: no markup, no emoji codes, control characters as escapes.
 
-    Styles are given as `style=`, never within the text. Long lines are not broken, unless `soft_wrap=False`.
+    Use `style=` for styles. Long lines are not broken, unless `soft_wrap=False`.
     """
 
     def __init__(self, *, stderr: bool = False, quiet: bool = False) -> None:
         super().__init__(stderr=stderr, quiet=quiet, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
     def render_str(self, text: str, **settings: Any) -> Text:
-        """The one way from a string to the screen: prints, tables and their titles come through here."""
+        """Convert a string to rich text. All prints, tables and titles use this method."""
         settings |= {"markup": False, "emoji": False}
         return super().render_str(terminal.visible(text, keep=terminal.LAYOUT), **settings)
 
@@ -33,18 +33,18 @@ class Console(rich.console.Console):
 
     @contextmanager
     def working(self, text: str) -> Iterator[Callable[[str], None]]:
-        """A spinner with a line of text; what is returned replaces the line."""
+        """Show a spinner with a line of text. Yields a function that replaces the line."""
         with self.status(plain(text)) as status:
             yield lambda line: status.update(plain(line))
 
 
 class Label(TextColumn):
-    """Text in a progress bar."""
+    """Literal text in a progress bar."""
 
     def render(self, task: Task) -> Text:
         return plain(self.text_format.format(task=task))
 
 
 def plain(text: str, style: str = "") -> Text:
-    """A string as it is, for the parts of rich that read markup in every string."""
+    """Literal text, for the parts of rich that interpret markup in every string."""
     return Text(terminal.visible(text), style)

@@ -1,4 +1,4 @@
-"""Ends of a command that are not mistakes of the code."""
+"""Exceptions that end a command and are not bugs."""
 
 from __future__ import annotations
 

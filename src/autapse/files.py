@@ -1,4 +1,4 @@
-"""Files are read only if they are regular files, and written so that they are whole or absent.
+"""Read regular files only, and write files so that they are never incomplete.
 
 A file is written under a temporary name, flushed to disk, then renamed.
 """
@@ -15,7 +15,7 @@ from typing import IO, Any, Literal
 
 from autapse import checks
 
-MOST_JSON = 64 << 20  # bytes of a JSON file; ours have a few thousand
+MOST_JSON = 64 << 20  # largest size of a JSON file in bytes; ours have a few thousand
 FLAGS = {"rb": os.O_RDONLY, "r+b": os.O_RDWR, "ab": os.O_WRONLY | os.O_APPEND}
 NOT_BLOCKING = getattr(os, "O_NONBLOCK", 0)  # opening a pipe must not wait for its writer
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)
@@ -31,15 +31,15 @@ KINDS = {
 
 
 def open_regular(path: Path, mode: Literal["rb", "r+b", "ab"] = "rb", *, follow: bool = True) -> IO[bytes]:
-    """Open a file that exists and is a regular file. A folder, a pipe, a socket or a device is an InputError.
+    """Open an existing regular file. A folder, a pipe, a socket or a device is an InputError.
 
-    With `follow=False` a symbolic link is an error too. Files of a run folder are opened that way: a link there could
-    lead out of the folder.
+    With `follow=False` a symbolic link is an error too. Files of a run folder are opened this way, because a link could
+    point to a file outside the folder.
     """
-    _check_regular(path, path.stat(follow_symlinks=follow))  # before it is opened: to open a device can start something
+    _check_regular(path, path.stat(follow_symlinks=follow))  # before opening: opening a device can have side effects
     descriptor = os.open(path, FLAGS[mode] | NOT_BLOCKING | BINARY | (0 if follow else NO_LINK))
     try:
-        _check_regular(path, os.fstat(descriptor))  # it may have been replaced since
+        _check_regular(path, os.fstat(descriptor))  # the file may have been replaced in between
         return os.fdopen(descriptor, mode)
     except BaseException:
         os.close(descriptor)
@@ -47,7 +47,7 @@ def open_regular(path: Path, mode: Literal["rb", "r+b", "ab"] = "rb", *, follow:
 
 
 def read_bytes(path: Path, *, follow: bool = True, limit: int | None = None) -> bytes:
-    """The content of a regular file (see `open_regular`) of at most `limit` bytes."""
+    """The content of a regular file (see `open_regular`). More than `limit` bytes are an error."""
     with open_regular(path, follow=follow) as file:
         size = os.fstat(file.fileno()).st_size
         if limit is not None and size > limit:
@@ -55,7 +55,7 @@ def read_bytes(path: Path, *, follow: bool = True, limit: int | None = None) -> 
         try:
             return file.read()
         except MemoryError:
-            raise checks.InputError(f"{path} has {size} bytes, which do not fit into memory.") from None
+            raise checks.InputError(f"{path} has {size} bytes and does not fit into memory.") from None
 
 
 def _check_regular(path: Path, status: os.stat_result) -> None:
@@ -65,11 +65,11 @@ def _check_regular(path: Path, status: os.stat_result) -> None:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write `content` so that a crash or a full disk leaves the old file, or none, but never half of the new one."""
+    """Write `content`. After a crash or on a full disk, the old file or no file remains, never half of the new one."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        part.unlink(missing_ok=True)  # left by a killed process that had the same number
-        with part.open("xb") as file:  # a new file, so a link that somebody put there is not followed
+        part.unlink(missing_ok=True)  # left by a killed process with the same process id
+        with part.open("xb") as file:  # "x" creates a new file, so an existing link is not followed
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -77,18 +77,18 @@ def write_bytes(path: Path, content: bytes) -> None:
     except BaseException as error:
         part.unlink(missing_ok=True)
         if isinstance(error, OSError):
-            error.filename = str(path)  # the caller knows this name, not the temporary one
+            error.filename = str(path)  # the caller does not know the temporary name
         raise
 
 
 def rename(old: Path, new: Path) -> None:
-    """Rename a file, replacing any file at `new`, and flush the folder, so that a power loss does not undo it."""
+    """Rename a file, replace any file at `new`, and flush the folder, so that a power loss does not undo the rename."""
     old.replace(new)
     flush_folder(new.parent)
 
 
 def flush_folder(folder: Path) -> None:
-    """Flush a folder's entries to disk, where the system can do that."""
+    """Flush a folder's entries to disk, if the system supports it."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -98,7 +98,7 @@ def flush_folder(folder: Path) -> None:
 
 
 def remove_parts(folder: Path) -> None:
-    """Remove the temporary files that killed processes left. Only for a folder that no other process writes to."""
+    """Remove temporary files that killed processes left. No other process may be writing to the folder."""
     for path in folder.glob(".*.part"):
         if re.fullmatch(r"\..+\.\d+\.part", path.name):
             with suppress(OSError):
@@ -106,19 +106,19 @@ def remove_parts(folder: Path) -> None:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """`write_bytes` of indented JSON; NaN and infinity are errors, since JSON has neither."""
+    """Write indented JSON with `write_bytes`. NaN and infinity are errors, because JSON has neither."""
     write_bytes(path, (json.dumps(content, indent=2, allow_nan=False) + "\n").encode())
 
 
 def read_json(path: Path, *, follow: bool = True) -> Any:
-    """The JSON in a regular file, or an InputError. NaN and infinity are errors: `write_json` never writes them."""
+    """The content of a JSON file. A missing or damaged file is an InputError; so are NaN and infinity."""
     try:
         content = read_bytes(path, follow=follow, limit=MOST_JSON)
     except FileNotFoundError:
         raise checks.InputError(f"{path} is missing.") from None
     try:
         return json.loads(content, parse_constant=_no_number)
-    except (ValueError, RecursionError) as error:  # also numbers of thousands of digits, and lists nested as deep
+    except (ValueError, RecursionError) as error:  # also for very long numbers and deeply nested lists
         raise checks.InputError(f"{path} is damaged: {error}.") from None
 
 
@@ -127,7 +127,7 @@ def _no_number(word: str) -> float:
 
 
 def new_folder(path: Path) -> Path:
-    """Make a folder that must not exist yet; nothing is ever overwritten."""
+    """Create a folder. It is an error if it exists already."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         path.mkdir()
@@ -139,7 +139,7 @@ def new_folder(path: Path) -> Path:
 
 
 def numbered_folder(path: Path) -> Path:
-    """Make `path`, or the first of path-2, path-3, … that does not exist."""
+    """Create the folder `path`, or the first of path-2, path-3, … that does not exist."""
     path.parent.mkdir(parents=True, exist_ok=True)
     number = 1
     while True:
@@ -154,9 +154,9 @@ def numbered_folder(path: Path) -> Path:
 
 
 def lock(path: Path) -> IO[bytes] | None:
-    """Lock a file for this process. Closing the returned file, or the end of the process, releases it.
+    """Lock a file for this process, until the returned file is closed or the process ends.
 
-    If another process has the lock, that is an InputError. None where the file system has no locks.
+    It is an InputError if another process has the lock. Returns None if the file system has no locks.
     """
     file = open_regular(path, "r+b", follow=False)
     try:

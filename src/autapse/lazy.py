@@ -1,4 +1,4 @@
-"""Public names that are imported on first use, so that the command line can answer before torch is loaded."""
+"""Import public names on first use, so that the command line can answer before torch is loaded."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from typing import Any
 
 
 def lazy(package: str, homes: dict[str, str]) -> Callable[[str], Any]:
-    """A package's `__getattr__`, for a table of homes: module -> the public names in it, with spaces between.
+    """The `__getattr__` of a package.
 
-    The names at home in the package itself are its modules.
+    Args:
+        package: name of the package.
+        homes: for each module, its public names, separated by spaces. The names listed under the package itself are its
+            submodules.
     """
     home_of = {name: module for module, names in homes.items() for name in names.split()}
 

@@ -1,4 +1,4 @@
-"""What other installed packages offer by entry points: networks (`autapse.cells`) and tasks (`autapse.tasks`)."""
+"""Networks and tasks of other installed packages, from the entry points `autapse.cells` and `autapse.tasks`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from autapse import checks
 
 
 def offered(group: str, ours: Container[str]) -> dict[str, EntryPoint]:
-    """The entry points of a group by name, not loaded yet; a name that is ours stays ours."""
+    """The entry points of a group by name, not loaded yet. Names in `ours` are skipped."""
     return {point.name: point for point in entry_points(group=group) if point.name not in ours}
 
 
 def load(what: str, point: EntryPoint) -> Any:
-    """What an entry point names; `what` says in an error what it was to be."""
+    """Load the object of an entry point. `what` (network or task) is used in the error message."""
     try:
         return point.load()
     except Exception as error:

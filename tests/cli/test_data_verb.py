@@ -7,7 +7,7 @@ import re
 import pytest
 
 from autapse.cli.main import main
-from autapse.data import catalogue, places
+from autapse.data import catalogue, paths
 from autapse.data.catalogue import DATA_SETS, DataSet, UpstreamFile
 
 GOOD = b"good bytes"
@@ -37,7 +37,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("AUTAPSE_DATA", str(tmp_path))
     monkeypatch.delenv("AUTAPSE_OFFLINE", raising=False)
     monkeypatch.setitem(catalogue.DATA_SETS, "small", small())
-    monkeypatch.setattr(places, "fetch", lambda *_: pytest.fail("nothing may be downloaded here"))
+    monkeypatch.setattr(paths, "fetch", lambda *_: pytest.fail("nothing may be downloaded here"))
     return tmp_path / "small"
 
 
@@ -58,7 +58,7 @@ def test_list_names_every_set(capsys, folder):
     assert (code, err) == (0, "")
     assert all(re.search(rf"^{re.escape(name)} ", out, re.M) for name in DATA_SETS)
     assert out.count("not here") == out.count("licence: ") == len(DATA_SETS)
-    assert re.search(r"^yelp .*\n +not here; to be got by hand\n +licence: Yelp's own terms", out, re.M)
+    assert re.search(r"^yelp .*\n +not here; to be downloaded by hand\n +licence: Yelp's own terms", out, re.M)
     assert re.search(r"^imdb .*\n +not here; download: 84.1 MB\n", out, re.M)
 
 
@@ -82,7 +82,7 @@ def test_fetch(capsys, folder, monkeypatch):
         target.parent.mkdir(exist_ok=True)
         target.write_bytes(GOOD)
 
-    monkeypatch.setattr(places, "fetch", fetch)
+    monkeypatch.setattr(paths, "fetch", fetch)
     assert run(capsys, "fetch", "small") == (0, f"small is here now: {folder}\n", "")
     assert run(capsys, "fetch", "small") == (0, f"small is here already: {folder}\n", "")
 
@@ -127,7 +127,7 @@ def test_verify_wrong(capsys, folder, bad, said):
 def test_verify_what_is_not_here(capsys, folder):
     code, out, err = run(capsys, "verify", "small")
     assert (code, out) == (2, "")
-    assert err == f"autapse: The data set small is not here ({folder}). Get it with: autapse data fetch small\n"
+    assert err == f"autapse: The data set small is not here ({folder}). To download it: autapse data fetch small\n"
     assert "Put yelp_academic_dataset_review.json into" in run(capsys, "verify", "yelp")[2]
 
 
@@ -147,7 +147,7 @@ def test_path(capsys, folder):
         ("fetch minst", "data set must be one of mnist, .*; got 'minst'. Did you mean 'mnist'?"),
         ("path uea-ucr/GunPiont", r"Did you mean 'uea-ucr/GunPoint'\?"),
         ("list nothing", "data set must be one of"),
-        ("path --long", "--long must stand with `autapse data list`; got 'path'"),
+        ("path --long", "--long must be used with `autapse data list`; got 'path'"),
         ("list --lnog", "--lnog.*Did you mean --long"),
     ],
 )
@@ -171,7 +171,7 @@ def test_help(capsys):
 
 
 def test_real_mnist(capsys):
-    if not os.environ.get("AUTAPSE_DATA") or places.find("mnist") is None:
+    if not os.environ.get("AUTAPSE_DATA") or paths.find("mnist") is None:
         pytest.skip("AUTAPSE_DATA names no folder with MNIST")
     code, out, _ = run(capsys, "verify", "mnist")
     assert code == 0

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from autapse import checks
-from autapse.data import places
+from autapse.data import paths
 from command_line import mistake
 from small import autapse
 
@@ -56,13 +56,19 @@ def run(tmp_path_factory):
             "run adding --num-layers 10000000",
             "num_layers must be .* at most 1000; got 10000000",
         ),
-        ("run adding --hidden-size 100000000", "too little memory .*--hidden-size 100000000 is the largest size given"),
-        ("run adding --hidden-size 4 9999999999999", "too little memory.*--hidden-size 9999999999999 is"),
+        (
+            "run adding --hidden-size 100000000",
+            "too little memory .*The largest size given is --hidden-size 100000000\\.",
+        ),
+        ("run adding --hidden-size 4 9999999999999", "too little memory.*size given is --hidden-size 9999999999999\\."),
         (
             "run adding --hidden-size 99999999999999999999999",
             "hidden_size must be an integer below 2\\*\\*53; got 9{23}",
         ),
-        ("run adding --train-size=999999999999999 --steps 10", "too little memory .*--train-size 9{15} is"),
+        (
+            "run adding --train-size=999999999999999 --steps 10",
+            "too little memory .*size given is --train-size 9{15}\\.",
+        ),
         ("run adding --length 99999999999999999999999", "length must be an integer below 2\\*\\*53; got 9{23}"),
         (
             "run walk --max-length 9223372036854775808",
@@ -122,7 +128,7 @@ def test_files_that_are_none(capsys, tmp_path, monkeypatch, words, said):
 @pytest.mark.parametrize("variable", ["AUTAPSE_DATA", "AUTAPSE_CACHE"])
 def test_a_home_that_is_not_known(capsys, monkeypatch, variable):
     monkeypatch.setenv(variable, "~nobody-of-that-name/data")
-    call = places.data_root if variable == "AUTAPSE_DATA" else places.parsed_root
+    call = paths.data_root if variable == "AUTAPSE_DATA" else paths.parsed_root
     with pytest.raises(checks.InputError, match=f"^{variable} must lead to a home folder that is known; got '~nobody"):
         call()
 
@@ -147,9 +153,9 @@ def test_a_damaged_checkpoint(capsys, run, tmp_path):
     ("name", "content", "said"),
     [
         ("x.txt", b"1,2\n", "must end in .ts, .tsv or .csv"),
-        ("x.npy", b"nonsense", "is not a whole .npy file"),
-        ("x.npz", b"nonsense", "is not a whole .npz file"),
-        ("x.npz", b"PK\x03\x04 cut short", "is not a whole .npz file"),
+        ("x.npy", b"nonsense", "is not a complete .npy file"),
+        ("x.npz", b"nonsense", "is not a complete .npz file"),
+        ("x.npz", b"PK\x03\x04 cut short", "is not a complete .npz file"),
         ("x.csv", b"", "x.csv is empty"),
         ("x.csv", b"1,nan\n", "'nan' is not a finite number"),
         ("x.csv", b"1,2\n3\n", "line 2: it has 1 cells"),
@@ -165,7 +171,7 @@ def test_predict_from_bad_files(capsys, run, tmp_path, name, content, said):
 def test_predict_from_files_with_the_wrong_ending(capsys, run, tmp_path):
     np.save(tmp_path / "array.npy", np.zeros((2, 8, 2)))
     (tmp_path / "array.npy").rename(tmp_path / "array.npz")
-    assert "is not a whole .npz file" in mistake(capsys, "predict", str(run), str(tmp_path / "array.npz"))
+    assert "is not a complete .npz file" in mistake(capsys, "predict", str(run), str(tmp_path / "array.npz"))
     np.savez(tmp_path / "archive.npz", inputs=np.zeros((2, 8, 2)))
     (tmp_path / "archive.npz").rename(tmp_path / "archive.npy")
     assert "has several arrays. Name it .npz." in mistake(capsys, "predict", str(run), str(tmp_path / "archive.npy"))
@@ -192,7 +198,7 @@ def test_predict_never_overwrites_nor_loads_pickles(capsys, run, tmp_path):
     assert "not overwritten" in said
     assert (tmp_path / "out.csv").read_text() == "precious"
     said = mistake(capsys, "predict", str(run), str(tmp_path / "objects.npy"))
-    assert "is not a whole .npy file of a plain array" in said
+    assert "is not a complete .npy file of a plain array" in said
     said = mistake(capsys, "predict", str(run), str(tmp_path / "x.npy"), "--out", str(tmp_path / "out.xlsx"))
     assert "out must end in one of .npy, .csv, .json" in said
 

@@ -199,7 +199,7 @@ def test_a_review_per_line(capsys, place):
         ),
         ("classes", "x.csv", "1,2\n3,nan\n", "x.csv, line 2, column 'column 2': 'nan' is not a finite number."),
         ("classes", "x.csv", "1,2\n3\n", "x.csv, line 2: it has 1 cells and the first line 2."),
-        ("classes", "x.npy", "", "is not a whole .npy file of a plain array"),
+        ("classes", "x.npy", "", "is not a complete .npy file of a plain array"),
         ("classes", "x.ts", "", "x.ts is damaged at line 1: it has no line '@data'"),
         ("classes", "gone.ts", None, "gone.ts is missing."),
         ("pos", "x.csv", "1,2\n", "The ending of x.csv must be one of .conllu, .txt; got '.csv'"),

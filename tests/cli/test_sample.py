@@ -52,7 +52,7 @@ def test_a_text_goes_on_from_its_start(capsys, run):
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (("--start", "it sayd"), "got 'sayd'. Did you mean 'said'? Write <unk> for a word that it does not know."),
+        (("--start", "it sayd"), "got 'sayd'. Did you mean 'said'? Write <unk> for a word that the run does not know."),
         (("--start", "Xylophone"), "got 'Xylophone'. Write <unk>"),
         (("--words", "0"), "words must be an integer of at least 1; got 0"),
         (("--temperature", "0"), "temperature must be a finite number above 0; got 0.0"),
@@ -67,7 +67,7 @@ def test_other_runs_write_no_text(capsys, tmp_path):
     sizes = "--length 4 --train-size 8 --validation-size 4 --test-size 4 --steps 1 --hidden-size 2 --batch-size 4"
     assert main(["run", "adding", *sizes.split(), "--out", str(tmp_path / "adding")]) == 0
     capsys.readouterr()
-    assert "is a run on adding and no language model" in mistake(capsys, "sample", str(tmp_path / "adding"))
+    assert "is a run on adding, not a language model" in mistake(capsys, "sample", str(tmp_path / "adding"))
 
 
 def test_a_language_model_predicts_no_file(capsys, run, tmp_path):

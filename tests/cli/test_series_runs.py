@@ -78,13 +78,13 @@ def test_a_zip_without_the_files(capsys, data):
         ("run addign", "Did you mean 'adding'?"),
         (
             "run SpokenArabicDigits",
-            "A set of the UEA and UCR archive: autapse run uea --dataset SpokenArabicDigits",
+            "For a data set of the UEA and UCR archive: autapse run uea --dataset SpokenArabicDigits",
         ),
         (
             "compare SpokenArabicDigits",
-            "A set of the UEA and UCR archive: autapse compare uea --dataset SpokenArabicDigits",
+            "For a data set of the UEA and UCR archive: autapse compare uea --dataset SpokenArabicDigits",
         ),
-        ("run my.parquet", "A file of your own ends in .ts, .tsv, .csv or .npz."),
+        ("run my.parquet", "The name of your own file must end in .ts, .tsv, .csv or .npz."),
         ("run uea --dataset SpokenArabicDigits", "Put SpokenArabicDigits.zip into"),
         ("run uea --dataset ../mnist", "data set must be one of"),
         ("run missing.csv", "missing.csv is missing."),
@@ -106,7 +106,7 @@ def test_the_listing_says_what_is_here(capsys, data, monkeypatch):
     write_ts(data, "GunPoint")
     write_files(data / "hapt", {"HAPT Data Set.zip": b"not even opened"})
     lines = said(capsys, "tasks").splitlines()
-    made, stored = lines.index("Made on the spot:"), lines.index("From data sets:")
+    made, stored = lines.index("Generated:"), lines.index("From data sets:")
     place = {line.split()[0]: n for n, line in enumerate(lines) if line and not line.startswith(" ")}
     assert made < place["adding"] < place["walk-variance"] < stored < place["mnist"] < place["file"]
     assert lines[place["mnist"] + 1].endswith("data: mnist, not here")

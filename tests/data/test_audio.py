@@ -320,7 +320,7 @@ def test_hashed_split_agrees_with_the_official_lists():
         ("yes\n", "line 1: 'yes' is not <word>/<speaker>_nohash_<n>.wav"),
         (
             f"no/{SPEAKERS[0]}_nohash_0.wav\nyes/{SPEAKERS[-1]}_nohash_0.wav\nyes/{SPEAKERS[-1]}_nohash_0.wav\n",
-            f"line 3: yes/{SPEAKERS[-1]}_nohash_0.wav is listed before, for test",
+            f"line 3: yes/{SPEAKERS[-1]}_nohash_0.wav is already listed for test",
         ),
         (f"yes/{SPEAKERS[-1]}_noha", "line 1: the file ends within a line"),
     ],

@@ -173,7 +173,7 @@ def test_other_types_are_refused(source, place, array):
 
 def test_a_cache_that_cannot_be_written_warns_and_goes_on(source, place):
     place.write_text("a file where the folder should be")
-    with pytest.warns(UserWarning, match="parsed arrays of numbers cannot be kept .*AUTAPSE_CACHE") as warned:
+    with pytest.warns(UserWarning, match="parsed arrays of numbers cannot be stored .*AUTAPSE_CACHE") as warned:
         arrays = cached("numbers", 1, [source], Parser(source))
     np.testing.assert_array_equal(arrays["numbers"], [1, 2, 3])
     assert len(warned) == 1
@@ -184,7 +184,7 @@ def test_a_full_disk_warns_and_goes_on(source, place, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(files, "write_bytes", full)
-    with pytest.warns(UserWarning, match=r"cannot be kept \(No space left on device"):
+    with pytest.warns(UserWarning, match=r"cannot be stored \(No space left on device"):
         cached("numbers", 1, [source], Parser(source))
     assert entries(place) == []
 

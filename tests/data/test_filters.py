@@ -58,5 +58,5 @@ def test_median_is_scipy_s():
 
 @pytest.mark.parametrize("cutoff", [0, 25, -1, float("nan")])
 def test_a_cutoff_beyond_half_the_rate_is_an_error(cutoff):
-    with pytest.raises(InputError, match="cutoff must lie between 0 and half the rate, 25"):
+    with pytest.raises(InputError, match="cutoff must be between 0 and half the rate, 25"):
         butterworth(3, cutoff, 50)

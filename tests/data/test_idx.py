@@ -47,11 +47,11 @@ def test_mnist_in_upstream_s_layout(tmp_path):
     ("content", "place", "reason"),
     [
         (b"\0\0\x08", "byte 3", "ends inside its magic number"),
-        (b"\x89PNG....", "byte 0", "starts with two zero bytes, this one with 89 50"),
+        (b"\x89PNG....", "byte 0", "starts with two zero bytes, but this one with 89 50"),
         (b"\0\0\x07\x01\0\0\0\0", "byte 2", "no value type 0x07"),
         (b"\0\0\x08\0", "byte 3", "its array has 0 dimensions"),
         (b"\0\0\x08\x02\0\0\0\1\0", "byte 9", "ends inside its 2 sizes"),
-        (b"\0\0\x0b\x01\0\0\0\2\0\1\0", "byte 11", "an array of shape (2,) takes 12 bytes"),
+        (b"\0\0\x0b\x01\0\0\0\2\0\1\0", "byte 11", "an array of shape (2,) needs 12 bytes"),
         (b"\0\0\x08\x01\0\0\0\1\5\6\7", "byte 9", "2 bytes follow its array of shape (1,)"),
     ],
 )

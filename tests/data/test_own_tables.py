@@ -87,13 +87,13 @@ def test_integers_and_text_are_classes_and_other_numbers_are_not(tmp_path, targe
     [
         ("sequence,", "sequences,", " has no column 'sequence'; its columns are sequences, step, x, y, target. "),
         ("target", "label", " has no column 'target'; its columns are sequence, step, x, y, label."),
-        ("x,y", "x,x", ", line 1: column 'x' is there 2 times."),
+        ("x,y", "x,x", ", line 1: column 'x' occurs 2 times."),
         ("x,y", "x,time", " has columns 'time' and 'step'; keep the one that orders the rows."),
         ("2,20", "2,2O", ", line 3, column 'y': '2O' is not a finite number."),
         ("2,20", "2,", ", line 3, column 'y': the cell is empty."),
         ("2,20", "2,nan", ", line 3, column 'y': 'nan' is not a finite number."),
         ("2,20", "2,1e39", ", line 3, column 'y': '1e39' is not a finite number."),
-        ("2,20", "2", ", line 3: it has 4 cells and the header 5."),
+        ("2,20", "2", ", line 3: it has 4 cells, but the header has 5."),
         ("1,2,20", "late,2,20", ", line 3, column 'step': 'late' is not a finite number."),
         ("1,2,20", "0,2,20", ", line 3, column 'step': 0 is there twice in a sequence."),
         ("20,walk", "20,run", ", line 3, column 'target': 'run' differs from 'walk' on line 2, in the same sequence"),
@@ -193,7 +193,7 @@ def with_nan(array: np.ndarray, *place: int) -> np.ndarray:
         ({"targets": CLASSES[:, None]}, ": targets must be integers or text of shape [N] = (4,), or floats"),
         ({"targets": np.zeros(3)}, ": targets must be integers or text of shape [N] = (4,), or floats"),
         ({"targets": with_nan(np.zeros((4, 2)), 3, 1)}, ", targets[3, 1]: nan is not a finite number."),
-        ({"targets": np.array([None] * 4)}, " is not a whole .npz file of plain arrays ("),
+        ({"targets": np.array([None] * 4)}, " is not a complete .npz file of plain arrays ("),
         ({"lengths": np.array([3, 2, 4, 1])}, ", lengths[2]: 4 is not one of 1 to 3."),
         ({"lengths": np.array([3, 2, 0, 1])}, ", lengths[2]: 0 is not one of 1 to 3."),
         ({"lengths": np.array([3.0, 2, 1, 1])}, ": lengths must be integers of shape [N] = (4,); got float64 of shape"),
@@ -221,7 +221,7 @@ def npz_bytes() -> bytes:
 def test_truncated_npz(tmp_path, share):
     path = tmp_path / "own.npz"
     path.write_bytes(npz_bytes()[: int(share * len(npz_bytes()))])
-    assert complaint(read_npz, path).startswith(" is not a whole .npz file of plain arrays (")
+    assert complaint(read_npz, path).startswith(" is not a complete .npz file of plain arrays (")
 
 
 def test_bytes_changed_at_random_never_escape_as_another_error(tmp_path):
@@ -241,7 +241,7 @@ def test_bytes_changed_at_random_never_escape_as_another_error(tmp_path):
 def test_one_array_alone_is_not_an_npz(tmp_path):
     with (tmp_path / "own.npz").open("wb") as file:
         np.save(file, INPUTS)
-    assert complaint(read_npz, tmp_path / "own.npz").startswith(" is not a whole .npz file of plain arrays (")
+    assert complaint(read_npz, tmp_path / "own.npz").startswith(" is not a complete .npz file of plain arrays (")
 
 
 # Any of them
@@ -260,7 +260,7 @@ def test_the_suffix_chooses_the_reader(tmp_path):
 def test_another_suffix_is_an_error_that_lists_the_accepted_ones(tmp_path, name):
     with pytest.raises(InputError) as error:
         read_series(tmp_path / name)
-    accepted = "end in .ts, .tsv or .csv, each also with .gz, .bz2 or .xz behind it, or in .npz"
+    accepted = "end in .ts, .tsv or .csv, optionally followed by .gz, .bz2 or .xz; or in .npz"
     assert str(error.value) == f"The file's name must {accepted}; got {str(tmp_path / name)!r}."
 
 

@@ -127,10 +127,10 @@ LINE = '{"stars": 1, "text": "a"}\n'
         (
             "r.json",
             LINE + '{"stars": 1, "te',
-            "line 2: it is no JSON (Unterminated string starting at at character 13)",
+            "line 2: it is not JSON (Unterminated string starting at at character 13)",
         ),
-        ("r.json", LINE + '{"stars": 1}\n', 'line 2: it has not both "stars" and "text"'),
-        ("r.json", LINE + "[1]\n", 'line 2: it has not both "stars" and "text"'),
+        ("r.json", LINE + '{"stars": 1}\n', 'line 2: it must have "stars" and "text"'),
+        ("r.json", LINE + "[1]\n", 'line 2: it must have "stars" and "text"'),
         ("r.json", '{"stars": 6, "text": "a"}\n', "line 1: 6 is not a rating from 1 to 5"),
         ("r.json", '{"stars": 2.5, "text": "a"}\n', "line 1: 2.5 is not a rating from 1 to 5"),
         ("r.json", '{"stars": null, "text": "a"}\n', "line 1: None is not a rating from 1 to 5"),
@@ -138,8 +138,8 @@ LINE = '{"stars": 1, "text": "a"}\n'
         ("r.csv", '"1","a"\n"0","b"\n', "line 2: '0' is not a rating from 1 to 5"),
         ("r.csv", '"1","a"\n"good","b"\n', "line 2: 'good' is not a rating from 1 to 5"),
         ("r.csv", '"1","a\nb"\n"1"\n', "line 3: it has 1 columns instead of 2"),
-        ("r.csv", '"1","a"\n"2","b', "line 2: it is no CSV (unexpected end of data)"),
-        ("r.csv", '"1","a"\n"2","b"c\n', "line 2: it is no CSV (',' expected after '\"')"),
+        ("r.csv", '"1","a"\n"2","b', "line 2: it is not CSV (unexpected end of data)"),
+        ("r.csv", '"1","a"\n"2","b"c\n', "line 2: it is not CSV (',' expected after '\"')"),
         ("r.csv", "label,text\n5,b\n", "line 2: '5' is not a rating from 0 to 4"),
         (
             "r.csv",
@@ -176,7 +176,9 @@ def test_yelp_cut_archive_says_so(tmp_path):
     assert found.startswith(f"{path}/train.csv is damaged at line ")
     assert "it cannot be decompressed" in found
     put(path, b"no archive")
-    assert message(read_yelp, path).startswith(f"{path} is damaged at its beginning: it is no whole zip or tar archive")
+    assert message(read_yelp, path).startswith(
+        f"{path} is damaged at its beginning: it is not a complete zip or tar archive"
+    )
 
 
 def test_yelp_missing_files_are_named(tmp_path):

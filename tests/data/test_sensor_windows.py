@@ -90,7 +90,7 @@ def test_har_folder_and_the_folder_above_it(tmp_path):
         (Y_TRAIN, lambda content: b"\n", "line 1", "it is empty"),
         (SUBJECT_TEST, line(2, b"31"), "line 2", "the subject is 31, not an integer from 1 to 30"),
         (SUBJECT_TEST, line(2, b"two"), "line 2", "'two' is not a finite number"),
-        (SUBJECT_TEST, without(2), "line 10", "it has 10 rows where there are 12 labels"),
+        (SUBJECT_TEST, without(2), "line 10", "it has 10 rows, but there are 12 labels"),
         (GYRO_TEST, line(3, b"1 2 3"), "line 3", "it has 3 values instead of 128"),
         (GYRO_TEST, line(4, b"0 " * 127 + b"nan"), "line 4", "'nan' is not a finite number"),
         (GYRO_TEST, lambda content: content[: len(content) * 3 // 5], "line 8", "values instead of 128"),
@@ -115,7 +115,7 @@ def test_har_with_a_file_missing_or_all_of_them(tmp_path):
 def test_truncated_zip(tmp_path):
     path = write_har(tmp_path)
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    with pytest.raises(InputError, match="neither a folder nor a whole zip or tar archive"):
+    with pytest.raises(InputError, match="neither a folder nor a complete zip or tar archive"):
         read_uci_har(path)
 
 
@@ -202,7 +202,7 @@ def test_hapt_with_a_recording_missing_or_nothing_to_cut(tmp_path):
 def test_truncated_tar(tmp_path):
     path = write_hapt(tmp_path)
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    with pytest.raises(InputError, match=r"HAPT-RawData.tar.xz is damaged at .*: it is no whole tar archive"):
+    with pytest.raises(InputError, match=r"HAPT-RawData.tar.xz is damaged at .*: it is not a complete tar archive"):
         read_hapt(path)
 
 
@@ -321,7 +321,7 @@ def test_quantised_dsa_without_an_array(tmp_path):
 def test_truncated_quantised_dsa(tmp_path, name, compress, share):
     content = compress(quantised())
     (tmp_path / name).write_bytes(content[: int(share * len(content))])
-    with pytest.raises(InputError, match=rf"{name} is (damaged at byte \d+: it|not a whole .npz file) "):
+    with pytest.raises(InputError, match=rf"{name} is (damaged at byte \d+: it|not a complete .npz file) "):
         read_dsa(tmp_path / name)
 
 

@@ -7,10 +7,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from autapse.data.archives import open_tree
 from autapse.data.formats.babi import read_babi
 from autapse.data.formats.conllu import read_conllu, read_tagged_lines
 from autapse.data.formats.ptb import read_ptb
-from autapse.data.tree import open_tree
 from damage import AGAIN, message
 from upstream import real
 from upstream_text import conllu_row, put, write_babi, write_conllu, write_ptb
@@ -62,7 +62,7 @@ def test_ptb_compressed_files_and_the_archive_read_the_same(tmp_path):
         ("ptb.valid.txt", b"the\nof\xff\n", "line 2: byte 6 of the file is not UTF-8 text"),
         ("ptb.test.txt", b"the\nof th", "line 2: the file ends within a line"),
         ("ptb.test.txt", b"", "line 1: the file is empty"),
-        ("ptb.train.txt", b"the\nof <eos>\n", "line 2: <eos> stands for the line's end and cannot be a word"),
+        ("ptb.train.txt", b"the\nof <eos>\n", "line 2: <eos> means the end of a line and cannot be a word"),
     ],
 )
 def test_ptb_damage_says_where(tmp_path, file, content, problem):
@@ -75,7 +75,7 @@ def test_ptb_without_unknown_names_the_word(tmp_path):
     folder = write_ptb(tmp_path)
     for split, text in (("train", "a\n"), ("valid", "a\na b\n"), ("test", "a\n")):
         put(folder / f"ptb.{split}.txt", text)
-    problem = "line 2: 'b' is not in ptb.train.txt, which has no <unk> for it"
+    problem = "line 2: 'b' is not in ptb.train.txt, which does not have <unk> either"
     assert message(read_ptb, folder) == f"{folder}/ptb.valid.txt is damaged at {problem}. {AGAIN}"
 
 
@@ -122,13 +122,13 @@ ONE, TWO = conllu_row("1", "a", "DET", "DT"), conllu_row("2", "cat", "NOUN", "NN
         ([ONE, "# c", ""], "line 2: a comment follows a word; a blank line must end the sentence first"),
         ([ONE, conllu_row("1-2", "x", "_", "_"), "", ""], "line 2: 1-2 is out of order after word 1"),
         ([conllu_row("1.1", "x", "_", "_"), ONE, "", ""], "line 1: 1.1 is out of order after word 0"),
-        ([conllu_row("one", "x", "X", "X"), "", ""], "line 1: 'one' is no word number"),
-        ([conllu_row("1", "x", "WORD", "X"), "", ""], "line 1: 'WORD' is no universal part of speech"),
+        ([conllu_row("one", "x", "X", "X"), "", ""], "line 1: 'one' is not a word number"),
+        ([conllu_row("1", "x", "WORD", "X"), "", ""], "line 1: 'WORD' is not a universal part of speech"),
         ([conllu_row("1", "", "X", "X"), "", ""], "line 1: the word is empty"),
         ([conllu_row("1", "x", "X", ""), "", ""], "line 1: the tag is empty"),
         ([ONE, "", "", ""], "line 3: a blank line ends a sentence without words"),
-        ([ONE, ""], "line 1: the last sentence has no blank line after it, so the file was cut"),
-        (["# c", ""], "line 1: the last sentence has no blank line after it, so the file was cut"),
+        ([ONE, ""], "line 1: the last sentence has no blank line after it, so the file is incomplete"),
+        (["# c", ""], "line 1: the last sentence has no blank line after it, so the file is incomplete"),
         ([ONE, "", TWO[:9]], "line 3: the file ends within a line"),
     ],
 )
@@ -167,9 +167,9 @@ def test_tagged_lines_have_tabs_or_spaces_between(tmp_path, end):
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("a DT\ncat\n", "line 2: 'cat' is not one word and one tag with a tab or spaces between"),
-        ("a DT B-NP\n", "line 1: 'a DT B-NP' is not one word and one tag with a tab or spaces between"),
-        ("a DT\n\n\tNN\n", "line 3: '\\tNN' is not one word and one tag with a tab or spaces between"),
+        ("a DT\ncat\n", "line 2: 'cat' is not one word and one tag, separated by a tab or spaces"),
+        ("a DT B-NP\n", "line 1: 'a DT B-NP' is not one word and one tag, separated by a tab or spaces"),
+        ("a DT\n\n\tNN\n", "line 3: '\\tNN' is not one word and one tag, separated by a tab or spaces"),
         ("\n\n", "line 1: it has no sentence"),
         ("", "line 1: it has no sentence"),
     ],
@@ -231,9 +231,9 @@ def test_babi_archive_reads_as_the_folder_and_en_is_not_en_10k(tmp_path):
         ("1 A b.\n3 C d.\n", "line 2: line 3 of the story follows line 1"),
         ("2 A b.\n", "line 1: line 2 of the story follows line 0"),
         ("1 A b.\nA b.\n", "line 2: 'A b.' is not a number, a space and a sentence"),
-        ("1 A b.\n2 C?\td\n", "line 2: a question has 3 parts separated by tabs, this line 2"),
+        ("1 A b.\n2 C?\td\n", "line 2: a question has 3 parts separated by tabs, but this line has 2"),
         ("1 A b.\n2 C?\t\t1\n", "line 2: the question has no answer"),
-        ("1 A b.\n2 C?\td\t2\n", "line 2: the answer rests on line 2, which is no statement before the question"),
+        ("1 A b.\n2 C?\td\t2\n", "line 2: the answer refers to line 2, which is not a statement before the question"),
         ("1 A b.\n2 C?\td\tx\n", "line 2: 'x' are not line numbers"),
         ("1 A b.\n2 C?\td\t1\n3 E", "line 3: the file ends within a line"),
     ],

@@ -105,7 +105,7 @@ def test_tsv_has_its_label_first_and_is_padded_with_nan(tmp_path):
     [
         ("", "line 1", "it has no line '@data'"),
         ("@univariate true\n@classLabel true a\n", "line 2", "it has no line '@data'"),
-        ("@univariate true\n1,2:a\n@data\n", "line 2", "a header line starts with '@'"),
+        ("@univariate true\n1,2:a\n@data\n", "line 2", "a header line must start with '@'"),
         ("@univariate maybe\n@classLabel true a\n@data\n1:a\n", "line 1", "@univariate is neither true nor false"),
         ("@dimensions two\n@classLabel true a\n@data\n1:a\n", "line 1", "@dimensions is not a positive integer"),
         ("@classLabel true a b a\n@data\n1:a\n", "line 1", "names a class twice"),
@@ -114,10 +114,10 @@ def test_tsv_has_its_label_first_and_is_padded_with_nan(tmp_path):
         (PLAIN + "1,2:a\n1,,3:b\n", "line 7", "'' is not a number"),
         (PLAIN + "1,2:a\n1,inf:b\n", "line 7", "'inf' is not a finite number"),
         (PLAIN + "1,2:a\n1,1e39:b\n", "line 7", "'1e39' is not a finite number"),
-        (PLAIN + "1,2:c\n", "line 6", "the label 'c' is none of the classes: b, a"),
-        (PLAIN + "1,2:\n", "line 6", "the label '' is none of the classes: b, a"),
+        (PLAIN + "1,2:c\n", "line 6", "the label 'c' is not one of the classes: b, a"),
+        (PLAIN + "1,2:\n", "line 6", "the label '' is not one of the classes: b, a"),
         (PLAIN + "1,2:a\n1,2", "line 7", "it has 0 channels and a label instead of 1"),
-        (PLAIN + "?,?:a\n", "line 6", "a channel has no values at all"),
+        (PLAIN + "?,?:a\n", "line 6", "a channel has no values"),
         ("@dimensions 2\n@classLabel true a\n@data\n1:2:a\n1:a\n", "line 5", "1 channels and a label instead of 2"),
         ("@classLabel true a\n@data\n1,2:3:a\n", "line 3", "channel 2 has 1 steps and channel 1 has 2"),
         ("@equalLength true\n@seriesLength 3\n@classLabel true a\n@data\n1,2:a\n", "line 5", "2 steps instead of 3"),
@@ -136,9 +136,9 @@ def test_damage_is_named_with_its_line(tmp_path, text, place, reason):
     ("text", "place", "reason"),
     [
         ("", "its end", "it has no series"),
-        ("1\t2\n1\n", "line 2", "no label and values with tabs between them"),
+        ("1\t2\n1\n", "line 2", "must have a label and values, separated by tabs"),
         ("1\t2\n1\tx\n", "line 2", "'x' is not a number"),
-        ("1\tNaN\n", "line 1", "no values at all"),
+        ("1\tNaN\n", "line 1", "a channel has no values"),
     ],
 )
 def test_tsv_damage(tmp_path, text, place, reason):
@@ -187,7 +187,7 @@ def test_the_training_file_s_header_orders_the_classes(tmp_path):
 
 
 def test_a_pair_that_does_not_belong_together(tmp_path):
-    with pytest.raises(InputError, match="the targets of one are classes, the other's numbers"):
+    with pytest.raises(InputError, match="the targets of one are classes, those of the other are values"):
         pair(tmp_path, PLAIN + "1:a\n", REGRESSION + "1:2\n", ".ts")
     two = "@dimensions 2\n@classLabel true a b\n@data\n1:2:a\n"
     with pytest.raises(InputError, match="differ in their number of channels: 1 and 2"):

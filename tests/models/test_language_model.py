@@ -133,7 +133,7 @@ def test_sampling_is_without_dropout_and_keeps_the_mode():
         ((torch.tensor([1]), 1, 0.0), "temperature must be a finite number above 0"),
         (
             (torch.tensor([], dtype=torch.int64), 1),
-            r"start must be a tensor .* of one word or more, \[T\]; got \(0,\)",
+            r"start must be a tensor of at least one word number, \[T\]; got \(0,\)",
         ),
         ((torch.tensor([[1]]), 1), r"start must be .*; got \(1, 1\)"),
         (([1, 2], 1), "start must be a tensor .*; got 'list'"),

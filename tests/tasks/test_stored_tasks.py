@@ -188,11 +188,11 @@ BAD_OPTIONS = [
     (MNIST, {"validation": 1.0}, "validation must be a finite number at least 0 and at most 0.9; got 1.0."),
     (MNIST, {"permuted": 1}, "permuted must be True or False; got 1."),
     (CIFAR10, {"permutation_seed": -1}, "permutation_seed must be an integer of at least 0; got -1."),
-    (FashionMNIST, {"permutation_seed": 5}, "permutation_seed must go with permuted=True; got 5."),
+    (FashionMNIST, {"permutation_seed": 5}, "permutation_seed must be used with permuted=True; got 5."),
     (NoisyCIFAR10, {"length": 31}, "length must be an integer of at least 32; got 31."),
     (NoisyCIFAR10, {"noise": "fix"}, "noise must be one of fresh, fixed; got 'fix'. Did you mean 'fixed'?"),
     (NoisyCIFAR10, {"noise_seed": -1}, "noise_seed must be an integer of at least 0; got -1."),
-    (NoisyCIFAR10, {"noise_seed": 1}, "noise_seed must go with noise=\"fixed\"; got 1."),
+    (NoisyCIFAR10, {"noise_seed": 1}, "noise_seed must be used with noise=\"fixed\"; got 1."),
     (HAR, {"classes": 3}, "classes must be 2 or 6; got 3."),
     (HAR, {"classes": "2"}, "classes must be an integer; got '2'."),
     (HAR, {"recorded": "hapd"}, "recorded must be one of any, har, hapt; got 'hapd'. Did you mean 'hapt'?"),
@@ -673,7 +673,7 @@ def test_few_series_are_enough_only_from_three_on(tmp_path):
         assert len(task.split("train", 0)) >= 1
         assert len(task.split("test", 0)) >= 1
     two = regression(tmp_path / "two.csv", {name: rows[name] for name in ("s0", "s1")})
-    with pytest.raises(InputError, match="must have at least three series, to train, choose and test on; got 2"):
+    with pytest.raises(InputError, match="must have at least three series, for training, validation and test; got 2"):
         OwnSeries(path=two).signature()
 
 

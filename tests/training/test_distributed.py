@@ -89,7 +89,7 @@ def test_divergence_is_told_once_and_names_the_checkpoint(tmp_path):
 def test_comparing_is_for_one_process(tmp_path):
     done = torchrun(2, ["compare", "adding", "--cells", "rin"], tmp_path)
     assert done.returncode != 0
-    assert done.stderr.count("is for one process") == 1
+    assert done.stderr.count("runs in one process only") == 1
 
 
 def test_a_mistake_under_torchrun_is_told_once(tmp_path):
@@ -113,7 +113,7 @@ def test_a_mistake_of_one_process_alone_is_told_too(tmp_path):
     (tmp_path / "alone.py").write_text(ALONE)
     done = torchrun(2, [], tmp_path, program=["alone.py"])
     assert done.returncode != 0
-    assert done.stderr.count("is for one process") == 1
+    assert done.stderr.count("runs in one process only") == 1
 
 
 @pytest.mark.parametrize(

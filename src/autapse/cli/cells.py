@@ -1,4 +1,4 @@
-"""`autapse cells`: what networks there are."""
+"""`autapse cells`: list the networks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from autapse.cli.parse import parse
 
 @dataclass
 class Cells:
-    """List the networks: name, equation, options with their defaults."""
+    """List the networks with their equations, options and defaults."""
 
 
 def main(words: list[str]) -> None:
@@ -22,5 +22,5 @@ def main(words: list[str]) -> None:
         options = ", ".join(f"{option}={p.default}" for option, p in layer.named_options().items())
         equation = (layer.cell_type.__doc__ or "").splitlines()[0]
         rows.append((name, equation, f"options: {options}" if options else ""))
-    rows += [(name, f"of another package: {point.value}", "") for name, point in offered().items()]
-    print_listing(rows, "Use: autapse run adding --cell ernn:inner_steps=2:alignment=exact")
+    rows += [(name, f"from another package: {point.value}", "") for name, point in offered().items()]
+    print_listing(rows, "Example: autapse run adding --cell ernn:inner_steps=2:alignment=exact")

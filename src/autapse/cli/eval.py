@@ -1,4 +1,4 @@
-"""`autapse eval RUN`: the test score of a run's best weights so far."""
+"""`autapse eval RUN`: the score of the best weights of a run."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from autapse.tasks import Split
 
 @dataclass
 class Eval(Trust):
-    """Score the best weights of a run on a split of its task."""
+    """Score the best weights of a run on one split of its task. The run need not be finished."""
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """Folder of a run, or a checkpoint file."""
+    """A run folder, or a checkpoint file."""
     split: Split = "test"
-    """Which part of the data."""
+    """The split to score: train, validation or test."""
 
 
 def main(words: list[str]) -> None:
     args = parse(Eval, "eval", words)
-    from autapse.tasks.objectives import objective
     from autapse.training import Tensors, evaluate, load_run
-    from autapse.training.checkpoint import check_data
+    from autapse.training.loading import check_data
+    from autapse.training.objectives import objective
 
     model, config, known = load_run(args.run, trust=args.trust)
     check_data(config.task.signature(), known, args.run)

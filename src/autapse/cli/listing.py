@@ -1,4 +1,4 @@
-"""A list of named things, two lines each."""
+"""Print lists with two lines per entry."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ Row = tuple[str, str, str]
 
 
 def print_listing(rows: Iterable[Row], footer: str) -> None:
-    """Name and what it is; below it, dimmed, what else there is to know."""
+    """Print each row as its name and summary, with the details dimmed on a second line; then the footer."""
     print_groups({"": rows}, footer)
 
 
 def print_groups(groups: Mapping[str, Iterable[Row]], footer: str) -> None:
-    """Lists under headings, their columns in line."""
+    """Print one list per heading, with aligned columns; then the footer."""
     from autapse.console import Console
 
     console = Console()

@@ -1,4 +1,4 @@
-"""The verbs, and one clear line for every mistake."""
+"""The commands, and one line for every error of the user."""
 
 from __future__ import annotations
 
@@ -15,30 +15,34 @@ from autapse.cli import memory
 from autapse.errors import Ending
 
 VERBS = {
-    "cells": "what networks there are, with their options",
-    "tasks": "what there is to learn, with trivial baselines",
-    "data": "what data sets there are, where they come from; fetch and verify them",
+    "cells": "list the networks with their options",
+    "tasks": "list the tasks with their trivial baselines",
+    "data": "list, download and verify data sets",
     "run": "train a network on a task, evaluate it, save it under runs/",
-    "compare": "the same for several networks: one table, one figure",
+    "compare": "train several networks; print one table, draw one figure",
     "eval": "score a finished or unfinished run on the test set",
-    "resume": "go on with a run that was stopped",
+    "resume": "continue a run that was stopped",
     "predict": "apply a trained network to a file of sequences or sentences",
-    "sample": "let a language model write text",
-    "reproduce": "train the papers' experiments again, and set ours against theirs",
-    "bench": "how fast the layers are on this machine, against others",
+    "sample": "write text with a language model",
+    "reproduce": "train the papers' experiments again, and compare the results with the papers'",
+    "bench": "measure the speed of the layers on this machine, compared with others",
 }
 
 STOPPED = 130
-BY_SIGNAL = 128  # and above: a signal ended the command
+BY_SIGNAL = 128  # exit codes from here on: a signal ended the command
 PATIENCE = 20.0  # seconds
-LONGEST = 2000  # characters of a complaint: a file may have a name of a million for a column
+LONGEST = 2000  # characters of an error message: a column name in a file may have a million
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code.
 
-    0, 1 if training diverged or results that are to be timed differ, 2 for a mistake, 128 + n for signal n: 130 for
-    Ctrl-C.
+    Args:
+        arguments: the words after `autapse`; by default those of this process.
+
+    Returns:
+        0 for success; 1 if training diverged, or if `bench` found results that differ; 2 for an error of the user;
+        128 + n if signal n stopped it (130 for Ctrl-C).
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     terminal.prepare()
@@ -50,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _answer(words: list[str]) -> int:
-    """Run the command; an exception that a user can do something about becomes one line and an exit code."""
+    """Run the command. An exception that the user can fix becomes one line and an exit code."""
     try:
         code = _dispatch(words)
         terminal.finish()
@@ -59,7 +63,7 @@ def _answer(words: list[str]) -> int:
         return _complain(str(error))
     except Ending as error:
         return _complain(str(error), error.exit_code)
-    except BrokenPipeError:  # in what tyro prints: `autapse run adding --help | head -1`
+    except BrokenPipeError:  # from the help that tyro prints: `autapse run adding --help | head -1`
         terminal.silence(sys.stdout)
         return 0
     except OSError as error:
@@ -75,7 +79,7 @@ def _answer(words: list[str]) -> int:
 def _one_line(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
 ) -> str:
-    """A warning as users of a command read it, without the line of our code that gave it."""
+    """A warning in one line, without the line of code that raised it."""
     return f"autapse: {terminal.visible(message)}\n"
 
 
@@ -93,7 +97,7 @@ def _dispatch(words: list[str]) -> int:
     module = importlib.import_module(f"autapse.cli.{verb}")
     try:
         return int(module.main(rest) or 0)
-    except SystemExit as stop:  # tyro's way to end after --help
+    except SystemExit as stop:  # tyro raises this after --help
         return int(stop.code or 0)
 
 
@@ -101,7 +105,7 @@ def _help() -> str:
     width = max(map(len, VERBS))
     verbs = "\n".join(f"  {verb:<{width}}  {text}" for verb, text in VERBS.items())
     return (
-        "autapse: recurrent networks whose feedback is well behaved\n\n"
+        "autapse: recurrent networks with well-behaved feedback\n\n"
         f"usage: autapse COMMAND ...\n\n{verbs}\n\n"
         "`autapse COMMAND --help` explains a command. A first try:\n"
         "  autapse compare adding --cells rin,gru,lstm"
@@ -110,13 +114,13 @@ def _help() -> str:
 
 def _complain(text: str, code: int = 2) -> int:
     if os.environ.get("RANK", "0") != "0":
-        if code >= BY_SIGNAL:  # all of them were stopped
+        if code >= BY_SIGNAL:  # all processes were stopped
             return code
-        # Under torchrun the first process speaks for all, and its end ends the others, as theirs would end it before it
-        # has spoken. Who is still there after a while has a trouble of its own.
+        # Under torchrun, rank 0 prints the error. When one rank exits, torchrun stops the others, so the other ranks
+        # wait until rank 0 has printed. A rank that is still alive after the wait failed independently.
         time.sleep(PATIENCE)
     line = " ".join(text.split())
-    if len(line) > LONGEST:  # its end has the remedy
+    if len(line) > LONGEST:  # keep the end: it has the remedy
         line = f"{line[: LONGEST // 2]} … {line[-LONGEST // 2 :]}"
     terminal.write(f"autapse: {terminal.visible(line)}", error=True)
     return code
@@ -124,6 +128,6 @@ def _complain(text: str, code: int = 2) -> int:
 
 def _file_trouble(error: OSError) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        remedy = "What was there before is whole: free some space; `autapse resume` goes on from the last checkpoint."
+        remedy = "Earlier files are complete. Free some space; `autapse resume` continues from the last checkpoint."
         return f"{error.strerror}: {error.filename or 'while writing'}. {remedy}"
     return f"{error.strerror or error}: {error.filename}." if error.filename else f"{error.strerror or error}."

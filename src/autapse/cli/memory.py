@@ -1,35 +1,36 @@
-"""One line for a command that asks for more memory than there is."""
+"""One line for a command that needs more memory than the machine has."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 
-# MemoryError is Python's and numpy's. torch raises a RuntimeError, and sizes that no machine has raise various errors.
+# Python and numpy raise MemoryError, torch raises RuntimeError. Impossibly large sizes raise various errors.
 TOO_LARGE = re.compile(
     r"allocate memory|out of memory|Storage size calculation overflowed|Overflow when unpacking|array is too big"
     r"|Maximum allowed (dimension|size) exceeded|out of bounds for int64"
 )
 AMOUNT = re.compile(r"allocate ([\d.]+ \w+)")
-NO_MEMORY = re.compile(r"seed|steps|epochs|seconds|every|rescues|stop|period|patience")  # settings that take none
+NO_MEMORY = re.compile(r"seed|steps|epochs|seconds|every|rescues|stop|period|patience")  # settings that need no memory
 
 
 def is_too_little(error: Exception) -> bool:
-    """Whether an error says that memory, or the range of sizes, does not suffice."""
+    """Whether an error means that there is not enough memory, or that a size is too large."""
     return isinstance(error, MemoryError | OverflowError) or TOO_LARGE.search(str(error)) is not None
 
 
 def sentence(error: Exception, words: Sequence[str]) -> str:
-    """What is wrong, and the setting of the command line that most likely asks for so much."""
+    """The error message. It names the option of the command line that most likely needs so much memory."""
     amount = AMOUNT.search(str(error))
-    wanted = f" for {amount[1]} in one piece" if amount else ""
+    wanted = f" for an array of {amount[1]}" if amount else ""
     value, option = max(_sizes(words), default=(0, ""))
-    remedy = f"{option} {value} is the largest size given" if option else "The sizes of the network and the data count"
-    return f"This machine has too little memory{wanted}. {remedy}: choose smaller ones, or shorter sequences."
+    largest = f" The largest size given is {option} {value}." if option else ""
+    remedy = "Choose smaller sizes for the network or the data, or shorter sequences."
+    return f"This machine has too little memory{wanted}.{largest} {remedy}"
 
 
 def _sizes(words: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """Whole numbers on a command line, each with its option."""
+    """The integers on a command line, each with its option."""
     option = ""
     for word in words:
         name, equals, value = word.partition("=")

@@ -1,4 +1,4 @@
-"""Arguments from dataclasses by tyro, its error panels folded into one line."""
+"""Parse arguments into dataclasses with tyro, with its errors in one line."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ T = TypeVar("T")
 
 @dataclass(kw_only=True)
 class Trust:
-    """For commands that load a run."""
+    """The option of commands that load a run."""
 
     trust: bool = False
-    """Import the module of the run's cell, where it is one of somebody's own. This runs the module's code."""
+    """Allow the run to import the module of its own cell, if it has one. This runs the code of that module."""
 
 
 def parse(kind: type[T], command: str, words: list[str], description: str | None = None) -> T:
-    """The arguments `words` of a command as an instance of a dataclass."""
+    """Parse the arguments `words` of a command into an instance of the dataclass `kind`."""
     captured = io.StringIO()
     try:
         with contextlib.redirect_stderr(captured):
@@ -42,20 +42,20 @@ def _one_line(panel: str) -> str:
     boxed = any(line.startswith("╭") for line in lines)
     text = "\n".join(line for line in lines if not line.startswith(("╭", "╰")))
     paragraphs = [" ".join(part.split()) for part in re.split(r"(?m)^[─-]{5,}$", text)]
-    paragraphs = paragraphs if boxed else paragraphs[1:]  # without a box the title is a paragraph of its own
-    # What our own dataclasses refuse names the argument already.
+    paragraphs = paragraphs if boxed else paragraphs[1:]  # without a box, the first paragraph is the title
+    # Errors of our own dataclasses already name the argument.
     message = re.sub(r"^Error parsing \w+: (?=.* must )", "", paragraphs[0]).rstrip(".") + "."
     suggestion = re.search(r"(--[\w-]+)", next((p for p in paragraphs[1:] if "meant" in p), ""))
     return f"{message} Did you mean {suggestion[1]}?" if suggestion else message
 
 
 def positional(words: list[str], argument: str, command: str, example: str) -> tuple[str, list[str]]:
-    """The first word, which must be there and be no option, and the rest."""
+    """The first word and the rest. The first word must exist and must not be an option."""
     if not words or words[0].startswith("-"):
         raise checks.InputError(f"`autapse {command}` needs {argument} first, as in: {example}")
     return words[0], words[1:]
 
 
 def wants_help(words: list[str]) -> bool:
-    """Whether the very next word asks for help."""
+    """Whether the first word asks for help."""
     return bool(words) and words[0] in ("-h", "--help")

@@ -1,4 +1,4 @@
-"""`autapse predict RUN FILE`: a trained network on the sequences of a file."""
+"""`autapse predict RUN FILE`: apply a trained network to the sequences of a file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from autapse.terminal import visible
 if TYPE_CHECKING:
     import numpy as np
 
-    from autapse.data.formats.table import Sequences
+    from autapse.data.formats.table import SequenceFile
     from autapse.data.ragged import Ragged
     from autapse.models import SequenceModel
     from autapse.tasks import Signature
@@ -26,21 +26,22 @@ BATCH = 256
 
 @dataclass
 class Predict(Trust):
-    """Apply the best weights of a run to the sequences of a file, and print one line for each. Numbers go in as they
-    were recorded: the network standardises them itself. Targets in the file are not read by the network; they are
-    scored, on stderr.
+    """Apply the best weights of a run to the sequences of a file, and print one line per sequence.
+
+    Give the values as they were recorded: the model standardises them. If the file has targets, the network does not
+    see them, and the score is printed on stderr.
     """
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """Folder of a run, or a checkpoint file."""
+    """A run folder, or a checkpoint file."""
     file: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
     """Sequences: .npy [N, T, D] or [T, D]; .npz with `inputs` and, if the sequences differ in length, `lengths`; .ts;
     .tsv; .csv with a column `sequence`, or without a header for one sequence. Sentences: .conllu, or .txt with one word
-    per line and a blank line after each sentence. Reviews: .txt with one per line."""
+    per line and a blank line after each sentence. Reviews: .txt with one review per line."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
-    """Write the predictions here (.npy, .csv or .json; of sentences .txt; must not exist) instead of printing them."""
+    """Write the predictions to this new file instead of printing them: .npy, .csv or .json; for sentences .txt."""
     numbers: bool = False
-    """Classes by number, also where they have names; .npy has numbers always."""
+    """Print the numbers of the classes instead of their names. A .npy file always has numbers."""
 
 
 def main(words: list[str]) -> None:
@@ -62,13 +63,13 @@ def main(words: list[str]) -> None:
         check_channels(args.file, asked, signature)
     if args.out is not None:
         checks.one_of("out's ending", args.out.suffix, (".txt",) if sentences else WRITERS)
-    found = predictions(model, asked.inputs)
-    shown = found if args.numbers else named(found, signature.classes)
+    predicted = predictions(model, asked.inputs)
+    shown = predicted if args.numbers else named(predicted, signature.classes)
     if sentences is None:
-        _give(args.out, asked.names, found, shown)
+        _give(args.out, asked.names, predicted, shown)
     else:
         _give_words(args.out, sentences, shown)
-    if line := score(signature, named(found, signature.classes), asked.targets):
+    if line := score(signature, named(predicted, signature.classes), asked.targets):
         terminal.write(line, error=True)
 
 
@@ -78,11 +79,11 @@ def _check_out(path: Path) -> None:
     if path.exists():
         raise checks.InputError(f"{path} exists already and is not overwritten. Choose another name.")
     if not path.parent.is_dir():
-        raise checks.InputError(f"There is no folder {path.parent} for {path.name}. Make it first.")
+        raise checks.InputError(f"There is no folder {path.parent} for {path.name}. Create it first.")
 
 
-def check_channels(path: Path, asked: Sequences, signature: Signature) -> None:
-    """The file must have what the run's task has at each step."""
+def check_channels(path: Path, asked: SequenceFile, signature: Signature) -> None:
+    """Check that the file has as many channels as the data of the run."""
     channels = asked.inputs.values.shape[1]
     if channels != signature.input_size:
         rule = f"have {signature.input_size} channels per step, as the run's task has"
@@ -90,33 +91,33 @@ def check_channels(path: Path, asked: Sequences, signature: Signature) -> None:
 
 
 def predictions(model: SequenceModel, inputs: Ragged) -> list[Any]:
-    """What the model says of each sequence: a class, or one for each of its steps, or numbers."""
+    """The predictions of the model, one per sequence: a class, a class for every step, or values."""
     import numpy as np
     import torch
 
     from autapse.models import Tagger
 
-    order = np.argsort(inputs.lengths, kind="stable")  # little is padded this way
-    found: list[Any] = [None] * len(inputs)
+    order = np.argsort(inputs.lengths, kind="stable")  # similar lengths need little padding
+    predicted: list[Any] = [None] * len(inputs)
     for first in range(0, len(inputs), BATCH):
         chosen = order[first : first + BATCH]
         batch = [torch.from_numpy(np.ascontiguousarray(inputs[n])) for n in chosen]
         lengths = torch.from_numpy(inputs.lengths[chosen])
         rows = model.predict(torch.nn.utils.rnn.pad_sequence(batch, batch_first=True), lengths).tolist()
         for n, row in zip(chosen, rows, strict=True):
-            found[n] = row[: inputs.lengths[n]] if isinstance(model, Tagger) else row
-    return found
+            predicted[n] = row[: inputs.lengths[n]] if isinstance(model, Tagger) else row
+    return predicted
 
 
-def named(found: Sequence[Any], classes: Sequence[str]) -> list[Any]:
-    """Predictions with the classes' names, where there are any."""
+def named(predicted: Sequence[Any], classes: Sequence[str]) -> list[Any]:
+    """The predictions with class names instead of numbers, if the classes have names."""
     if not classes:
-        return list(found)
-    return [[classes[n] for n in row] if isinstance(row, list) else classes[row] for row in found]
+        return list(predicted)
+    return [[classes[n] for n in row] if isinstance(row, list) else classes[row] for row in predicted]
 
 
 def score(signature: Signature, said: list[Any], targets: list[Any] | np.ndarray | None) -> str:
-    """One line on how the predictions fit the file's own targets, if it has any that can be compared."""
+    """One line with the score of the predictions; empty if the file has no targets that can be compared."""
     import numpy as np
 
     if targets is None:
@@ -139,12 +140,12 @@ def _flat(rows: list[Any]) -> list[Any]:
     return [value for row in rows for value in (row if isinstance(row, list | tuple) else [row])]
 
 
-def _give(out: Path | None, names: tuple[str, ...], found: list[Any], shown: list[Any]) -> None:
+def _give(out: Path | None, names: tuple[str, ...], predicted: list[Any], shown: list[Any]) -> None:
     import json
 
     if out is not None:
-        files.write_bytes(out, WRITERS[out.suffix](names, found if out.suffix == ".npy" else shown))
-        terminal.write(f"{len(found)} predictions: {out}")
+        files.write_bytes(out, WRITERS[out.suffix](names, predicted if out.suffix == ".npy" else shown))
+        terminal.write(f"{len(predicted)} predictions: {out}")
         return
     for name, value in zip(names or [""] * len(shown), shown, strict=True):
         text = json.dumps(value, ensure_ascii=False) if isinstance(value, list) else str(value)
@@ -152,7 +153,7 @@ def _give(out: Path | None, names: tuple[str, ...], found: list[Any], shown: lis
 
 
 def _give_words(out: Path | None, sentences: list[tuple[str, ...]], tags: list[Any]) -> None:
-    """A word and its tag per line, a blank line after each sentence."""
+    """Print or write one word and its tag per line, and a blank line after each sentence."""
     text = "".join(
         "".join(f"{word}\t{tag}\n" for word, tag in zip(words, row, strict=True)) + "\n"
         for words, row in zip(sentences, tags, strict=True)
@@ -164,19 +165,19 @@ def _give_words(out: Path | None, sentences: list[tuple[str, ...]], tags: list[A
         terminal.write(f"{len(sentences)} sentences: {out}")
 
 
-def _npy(_: tuple[str, ...], found: list[Any]) -> bytes:
-    """Of unequal rows, IGNORE past each end."""
+def _npy(_: tuple[str, ...], predicted: list[Any]) -> bytes:
+    """The predictions as a .npy file. Shorter rows are filled with IGNORE."""
     import io
 
     import numpy as np
 
     from autapse.tasks import IGNORE
 
-    if found and isinstance(found[0], list):
-        longest = max(map(len, found))
-        found = [row + [IGNORE] * (longest - len(row)) for row in found]
+    if predicted and isinstance(predicted[0], list):
+        longest = max(map(len, predicted))
+        predicted = [row + [IGNORE] * (longest - len(row)) for row in predicted]
     buffer = io.BytesIO()
-    values = np.array(found)
+    values = np.array(predicted)
     np.save(buffer, values.astype(np.float32) if values.dtype.kind == "f" else values, allow_pickle=False)
     return buffer.getvalue()
 

@@ -1,4 +1,4 @@
-"""`autapse reproduce list | show ID | report | ID`: the papers' experiments."""
+"""`autapse reproduce list | show ID | report | ID`: train the papers' experiments."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ USAGE = """usage: autapse reproduce list [PREFIX]
        autapse reproduce ID [--budget 10m] [options]
        autapse reproduce report
 
-Train a cell of a paper's table again, and set our results against the papers'.
+Train an experiment of a paper again, and compare our results with the paper's.
 
 `autapse reproduce ID --help` lists the options, for example of rin/table1/sequential-mnist/rin-1-100."""
 UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -33,30 +33,30 @@ UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 @dataclass(kw_only=True)
 class Reproduce:
-    """Train a recipe; the same command goes on with a run that was stopped."""
+    """Train a recipe. If the run is stopped, the same command continues it."""
 
     budget: Annotated[str | None, tyro.conf.arg(metavar="TIME")] = None
-    """Time for all of its training, as in 90s, 10m, 1h; without it the paper's settings are run to their end."""
+    """Time limit for the whole training, as in 90s, 10m, 1h; by default it runs as long as in the paper."""
     set: Annotated[UseAppendAction[list[str]], tyro.conf.arg(metavar="SETTING=VALUE")] = field(default_factory=list)
-    """Another value for a setting, as in --set training.learning_rate=0.001; can be given several times."""
+    """Change a setting, as in --set training.learning_rate=0.001; can be given several times."""
     seed: int = 0
-    """Fixes data, initial weights, order of batches and dropout."""
+    """Seed of data, initial weights, order of batches and dropout."""
     results: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("reproductions")
-    """Folder for the result file, <paper>/results/<table>/… below it."""
+    """Folder for the results; the file is <paper>/results/<table>/… in it."""
     runs: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("runs/reproduce")
-    """Folder for the run itself, with its checkpoints."""
+    """Folder for the run folder, with its checkpoints."""
 
 
 @dataclass(kw_only=True)
 class Report:
-    """Set all results against the papers' tables, in one page."""
+    """Write the page that compares all results with the papers' tables."""
 
     results: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("reproductions")
     """Folder with the result files."""
     out: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("reproductions/README.md")
-    """The page: what is between its two marks is written again. It is begun if there is none."""
+    """The page. The part between its two marks is replaced; a missing page is created."""
     check: bool = False
-    """Write nothing; fail if the page or a picture is not what the results give."""
+    """Write nothing; fail if the page or a figure does not match the results."""
 
 
 def main(words: list[str]) -> int:
@@ -78,14 +78,14 @@ def _list(words: list[str]) -> int:
     from autapse.reproduce import all_recipes, recipes_below
 
     if len(words) > 1 or wants_help(words):
-        raise checks.InputError("`autapse reproduce list` takes at most the beginning of a recipe's name, as in: rin")
+        raise checks.InputError("`autapse reproduce list` takes only the beginning of a recipe's name, as in: rin")
     rows = []
     for recipe in recipes_below(words[0]) if words else all_recipes():
         model, paper = recipe.settings["model"], recipe.paper
         sizes = "-".join(map(str, model.get("hidden_size", [])))
-        found = ", ".join(f"{unit} {value}" for unit, value in paper.items() if unit != "cited") or "not in the paper"
-        rows.append((recipe.id, f"{recipe.settings['task']['name']}, {model['cell']} {sizes}", f"paper: {found}"))
-    print_listing(rows, f"{len(rows)} recipes. Train one: autapse reproduce ID --budget 10m")
+        scores = ", ".join(f"{unit} {value}" for unit, value in paper.items() if unit != "cited") or "not in the paper"
+        rows.append((recipe.id, f"{recipe.settings['task']['name']}, {model['cell']} {sizes}", f"paper: {scores}"))
+    print_listing(rows, f"{len(rows)} recipes. To train one: autapse reproduce ID --budget 10m")
     return 0
 
 
@@ -112,12 +112,12 @@ def _report(args: Report) -> int:
 
     results = read_results(recipes_root(), args.results)
     if not results:
-        raise checks.InputError(f"{args.results} has no results. `autapse reproduce ID` makes one.")
+        raise checks.InputError(f"{args.results} has no results. `autapse reproduce ID` writes one.")
     papers = read_papers(recipes_root())
     count = sum(map(len, results.values()))
     if args.check:
         check_page(args.out, results, papers)
-        terminal.write(f"{args.out} is what {count} results give.")
+        terminal.write(f"{args.out} matches the {count} results.")
         return 0
     for note in write_page(args.out, results, papers):
         terminal.write(note)
@@ -141,7 +141,7 @@ def _reproduce(name: str, args: Reproduce, words: list[str]) -> int:
             f"{path} exists already and is not overwritten. Remove it, or choose another --results."
         )
     plan = Plan.of(recipe, budget, args.seed, overrides)
-    path.parent.mkdir(parents=True, exist_ok=True)  # a place that cannot be written to must show before the training
+    path.parent.mkdir(parents=True, exist_ok=True)  # fails before the training if the folder cannot be written
 
     from autapse.console import Console
     from autapse.reproduce.run import reproduce
@@ -155,14 +155,14 @@ def _reproduce(name: str, args: Reproduce, words: list[str]) -> int:
     try:
         result = reproduce(plan, folder, command, lambda config: Screen(console, config.model.cell, config.task.metric))
     except Interrupted as stop:
-        raise stop.going_on_with(shlex.join(["autapse", "reproduce", *words])) from None
+        raise stop.continued_by(shlex.join(["autapse", "reproduce", *words])) from None
     write_result(path, result)
     _print_result(console, result, path)
     return 0
 
 
 def command_of(recipe: str, args: Reproduce) -> str:
-    """What anybody types to train this again: the recipe and its options, without the folders of this machine.
+    """The command that trains this again: the recipe and its options, without the folders of this machine.
 
     >>> command_of("rin/table3/rin/task-01", Reproduce(budget="5m", seed=1, runs=Path("/tmp/runs")))
     'autapse reproduce rin/table3/rin/task-01 --budget 5m --seed 1'
@@ -177,7 +177,7 @@ def command_of(recipe: str, args: Reproduce) -> str:
 def _announce(console: Any, plan: Any) -> None:
     from autapse.reproduce.score import duration
 
-    time = "to the paper's end" if plan.budget is None else f"within {duration(plan.budget)}"
+    time = "as long as in the paper" if plan.budget is None else f"at most {duration(plan.budget)}"
     lines = [f"{plan.recipe.id}, {time}"]
     by_reason = attrgetter("reason")
     for reason, differences in groupby(sorted(plan.differences(), key=by_reason), key=by_reason):
@@ -194,7 +194,7 @@ def _print_result(console: Any, result: Result, path: Path) -> None:
     against = "not in the paper" if result.paper is None else f"paper: {result.paper}"
     lines = [f"{result.unit}: {result.ours} ({against})"]
     if result.held_out is not None:
-        lines[0] += f"; before the refit on all training data: {result.held_out}"
+        lines[0] += f"; before the second training, on all training data: {result.held_out}"
     took = f"{result.steps} steps, {result.epochs:.3g} epochs, {duration(result.seconds)}, {result.ended}"
     lines += [took, f"result: {path}"]
     for line in lines:
@@ -202,7 +202,7 @@ def _print_result(console: Any, result: Result, path: Path) -> None:
 
 
 def seconds(text: str) -> float:
-    """A time as in 90s, 10m, 1.5h, or plain seconds.
+    """The seconds of a time such as 90s, 10m, 1.5h or 45.
 
     >>> seconds("10m"), seconds("1.5h"), seconds("45")
     (600.0, 5400.0, 45.0)

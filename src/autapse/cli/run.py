@@ -1,4 +1,4 @@
-"""`autapse run TASK`: train, evaluate, save."""
+"""`autapse run TASK`: train a network, evaluate it, save it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
 import tyro
 from tyro.conf import OmitArgPrefixes
@@ -18,6 +18,9 @@ from autapse.tasks import TASKS, Archive, OwnSeries, Task, task_class
 from autapse.tasks.series import SUFFIXES
 from autapse.training.config import ModelConfig, RunConfig, TrainingConfig
 
+if TYPE_CHECKING:
+    from autapse.training.summary import Summary
+
 T = TypeVar("T", bound=Task)
 
 USAGE = """usage: autapse {command} TASK [options]
@@ -27,22 +30,22 @@ USAGE = """usage: autapse {command} TASK [options]
 tasks:
 {tasks}
 
-`autapse {command} TASK --help` lists the options, the task's own among them."""
+`autapse {command} TASK --help` lists all options, including those of the task."""
 
 
 @dataclass(kw_only=True)
 class Train(Generic[T]):
-    """What run and compare have in common."""
+    """The options that run and compare share."""
 
     task: OmitArgPrefixes[T]
     training: OmitArgPrefixes[TrainingConfig] = field(default_factory=TrainingConfig)
     out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
-    """Folder for the results, which must not exist; by default one under runs/, numbered."""
+    """Folder for the results. It must not exist yet; by default a numbered folder in runs/."""
 
 
 @dataclass(kw_only=True)
-class Run(Train[T]):
-    """Train one network on a task, keep the weights that validate best, score them on the test set."""
+class RunArguments(Train[T]):
+    """Train one network on a task. The weights with the best validation score are kept and scored on the test set."""
 
     model: OmitArgPrefixes[ModelConfig] = field(default_factory=ModelConfig)
 
@@ -50,23 +53,23 @@ class Run(Train[T]):
 def main(words: list[str]) -> int:
     if wants_help(words):
         return task_help("run", "Train a network on a task, evaluate it, and save it under runs/.")
-    args = parse_task(Run, "run", words)
+    args = parse_task(RunArguments, "run", words)
     name = args.task.name
     config = RunConfig(task=args.task, model=args.model, training=args.training)
 
     default = Path("runs") / f"{name}-{config.model.cell.split(':')[0].lower()}"
 
     with speaking_for_all() as console:
-        summary = train_shown(config, console, lambda: make_folder(args.out, default))
+        summary, folder = train_shown(config, console, lambda: make_folder(args.out, default))
         if summary:
             print_summary(console, summary, config)
-            console.print(f"\nrun: {summary['folder']}")
+            console.print(f"\nrun: {folder}")
     return 0
 
 
 @contextmanager
 def speaking_for_all() -> Iterator[Any]:
-    """A console that only the first process of a torchrun writes to; at the end the processes part."""
+    """A console on which only rank 0 prints. At the end, this process leaves the process group."""
     from autapse.console import Console
     from autapse.training.distributed import join, leave
 
@@ -77,7 +80,7 @@ def speaking_for_all() -> Iterator[Any]:
 
 
 def parse_task(kind: Any, command: str, words: list[str]) -> Any:
-    """The arguments of a command that takes a task first; the task's own options are among them."""
+    """Parse the arguments of a command whose first word is a task, including the options of the task."""
     name, rest = positional(words, "a task", command, f"autapse {command} adding")
     if name not in TASKS:
         name, rest = _series(name, rest)
@@ -89,7 +92,7 @@ def parse_task(kind: Any, command: str, words: list[str]) -> Any:
 
 
 def _series(word: str, rest: list[str]) -> tuple[str, list[str]]:
-    """A file of one's own, or a set of the archive, in place of a task."""
+    """The task and its options for a word that is a file, or a data set of the archive."""
     if word.endswith(SUFFIXES):
         return OwnSeries.name, ["--path", word, *rest]
     if f"{ARCHIVE}/{word}" in DATA_SETS:
@@ -98,27 +101,27 @@ def _series(word: str, rest: list[str]) -> tuple[str, list[str]]:
 
 
 def _what_else(word: str, command: str) -> str:
-    """What a word that is no task may have been meant to be."""
+    """A hint for a word that is not a task."""
     if checks.closest(word, TASKS):
         return ""
     if misspelt(word):
         return checks.closest(word, (name.removeprefix(f"{ARCHIVE}/") for name in DATA_SETS))
     if "." in word or "/" in word:
-        return "A file of your own ends in .ts, .tsv, .csv or .npz."
-    meant = f"A set of the UEA and UCR archive: autapse {command} {Archive.name} --dataset {word}"
+        return "The name of your own file must end in .ts, .tsv, .csv or .npz."
+    meant = f"For a data set of the UEA and UCR archive: autapse {command} {Archive.name} --dataset {word}"
     return meant if word[:1].isupper() else ""
 
 
 def one_process_only(command: str, instead: str) -> None:
-    """Refuse to be started by torchrun."""
+    """Raise an error if torchrun started several processes."""
     from autapse.training.distributed import processes
 
     if processes() > 1:
-        raise checks.InputError(f"`autapse {command}` is for one process. Under torchrun use {instead}.")
+        raise checks.InputError(f"`autapse {command}` runs in one process only. Under torchrun use {instead}.")
 
 
 def task_help(command: str, about: str) -> int:
-    """Help before a task is named."""
+    """Print the help of a command without a task."""
     width = max(map(len, TASKS))
     tasks = "\n".join(f"  {name:<{width}}  {task.summary}" for name, task in TASKS.items())
     terminal.write(USAGE.format(command=command, about=about, tasks=tasks))
@@ -126,12 +129,14 @@ def task_help(command: str, about: str) -> int:
 
 
 def make_folder(chosen: Path | None, default: Path) -> Path:
-    """The folder that was asked for, if it is new; by default a numbered one."""
+    """Create the chosen folder, which must not exist yet; by default a numbered one."""
     return files.numbered_folder(default) if chosen is None else files.new_folder(chosen)
 
 
-def train_shown(config: RunConfig, console: Any, folder: Callable[[], Path], data: Any = None) -> dict[str, Any]:
-    """Train a new run with its progress on the screen; its folder is made once everything is checked and built."""
+def train_shown(
+    config: RunConfig, console: Any, folder: Callable[[], Path], data: Any = None
+) -> tuple[Summary | None, Path]:
+    """Train a new run and show its progress. The folder is created after everything has been checked and built."""
     from autapse.training.log import Screen
     from autapse.training.loop import Trainer
 
@@ -139,20 +144,19 @@ def train_shown(config: RunConfig, console: Any, folder: Callable[[], Path], dat
     trainer = Trainer(config, screen, data)
     place = folder() if trainer.world.leads else Path()
     with screen:
-        summary = trainer.start(place).train()
-    return {**summary, "folder": str(place)} if summary else summary
+        return trainer.start(place).train(), place
 
 
-def print_summary(console: Any, summary: dict[str, Any], config: RunConfig) -> None:
-    """Test score between the best and the trivial one, in a line or two."""
-    floor = summary["floor"]
-    against = f"trivial ({config.task.baseline_text}): {summary['baseline']:.4g}"
+def print_summary(console: Any, summary: Summary, config: RunConfig) -> None:
+    """Print the test score with the best possible and the trivial score, in two lines."""
+    floor = summary.floor
+    against = f"trivial ({config.task.baseline_text}): {summary.baseline:.4g}"
     against += "" if floor is None else f"; best possible: {floor:.4g}"
-    test = "not finite" if summary["test"] is None else f"{summary['test']:.4g}"
-    line = f"{summary['cell']}  {summary['parameters']} parameters  test {summary['metric']} {test}  ({against})"
+    test = "not finite" if summary.test is None else f"{summary.test:.4g}"
+    line = f"{summary.cell}  {summary.parameters} parameters  test {summary.metric} {test}  ({against})"
     console.print(line)
-    solved = summary["solved_step"]
-    took = f"{summary['steps']} steps in {summary['seconds']:.1f} s, best at step {summary['best_step']}"
+    solved = summary.solved_step
+    took = f"{summary.steps} steps in {summary.seconds:.1f} s, best at step {summary.best_step}"
     took += f", solved (below {config.task.solved:g}) at step {solved}" if solved is not None else ""
-    took += f", {summary['rescues']} gradients rescued" if summary["rescues"] else ""
+    took += f", {summary.rescues} gradients rescued" if summary.rescues else ""
     console.print(took)

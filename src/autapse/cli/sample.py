@@ -1,4 +1,4 @@
-"""`autapse sample RUN`: text from a language model."""
+"""`autapse sample RUN`: write text with a language model."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ END = "<eos>"
 
 @dataclass
 class Sample(Trust):
-    """Let a language model go on from some words, each next one drawn with the model's probabilities."""
+    """Write text with a language model. Each word is drawn with the probabilities of the model."""
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """Folder of a run, or a checkpoint file."""
+    """A run folder, or a checkpoint file."""
     words: int = 100
-    """Words to write; the end of a sentence counts as one."""
+    """Number of words to write; the end of a sentence counts as one word."""
     temperature: float = 1.0
-    """Below 1 likely words become more likely, above 1 less."""
+    """Below 1, likely words become more likely; above 1, less likely."""
     seed: int = 0
-    """Another seed, another text."""
+    """Seed of the random numbers; another seed gives another text."""
     start: str = ""
-    """Words to go on from, with spaces between them, <unk> for one that the run does not know; by default a new
-    sentence."""
+    """First words of the text, separated by spaces; <unk> for a word that the run does not know. By default the text
+    starts with a new sentence."""
 
 
 def main(words: list[str]) -> None:
@@ -43,10 +43,10 @@ def main(words: list[str]) -> None:
 
     model, config, signature = load_run(args.run, trust=args.trust)
     if not isinstance(model, LanguageModel):
-        raise checks.InputError(f"{args.run} is a run on {config.task.name} and no language model. Train one on ptb.")
+        raise checks.InputError(f"{args.run} is a run on {config.task.name}, not a language model. Train one on ptb.")
     known = signature.vocabularies[0]
     begun = start_words(args.start, known)
-    # A sentence begins where another ended.
+    # A new sentence comes after the end of another one.
     before = [END, *begun] if END in known else begun or [known[0]]
     numbers = torch.tensor([known.index(word) for word in before])
     drawn = model.sample(numbers, args.words, args.temperature, args.seed).tolist()
@@ -54,17 +54,17 @@ def main(words: list[str]) -> None:
 
 
 def start_words(text: str, known: tuple[str, ...]) -> list[str]:
-    """The words of a beginning, all of which the model must know."""
+    """The words of `text`; the model must know all of them."""
     words = text.split()
     for word in words:
         if word not in known:
-            remedy = f"{checks.closest(word, known)} Write <unk> for a word that it does not know.".strip()
-            checks.fail("start", f"have words that the run knows, which are {len(known)}", word, remedy)
+            remedy = f"{checks.closest(word, known)} Write <unk> for a word that the run does not know.".strip()
+            checks.fail("start", f"have only words of the run's vocabulary ({len(known)} words)", word, remedy)
     return words
 
 
 def text_of(words: list[str]) -> str:
-    """Words with spaces between them, a line for each sentence.
+    """The words as text, with one line per sentence.
 
     >>> print(text_of("it rose <eos> shares fell".split()))
     it rose

@@ -1,4 +1,4 @@
-"""`autapse tasks`: what there is to learn."""
+"""`autapse tasks`: list the tasks."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from dataclasses import dataclass
 
 from autapse.cli.listing import print_groups
 from autapse.cli.parse import parse
-from autapse.data import places
+from autapse.data import paths
 from autapse.data.catalogue import ARCHIVE
 from autapse.tasks import TASKS, Archive, OwnSeries, Stored, Task, offered
 
 
 @dataclass
 class Tasks:
-    """List the tasks: name, what is to be done, the trivial predictor to beat, and the data that it needs."""
+    """List the tasks with their trivial predictors and the data sets that they need."""
 
 
 def main(words: list[str]) -> None:
     parse(Tasks, "tasks", words)
     stored = {name for name, task in TASKS.items() if issubclass(task, Stored)}
     groups = {
-        "Made on the spot:": [_row(task) for name, task in TASKS.items() if name not in stored],
+        "Generated:": [_row(task) for name, task in TASKS.items() if name not in stored],
         "From data sets:": [_row(task) for name, task in TASKS.items() if name in stored],
     }
     others: list[tuple[str, str, str]] = [(name, point.value, "") for name, point in offered().items()]
     if others:
-        groups["Of other packages:"] = others
+        groups["From other packages:"] = others
     print_groups(groups, "Options of a task: autapse run TASK --help. Data sets: autapse data list")
 
 
@@ -35,11 +35,11 @@ def _row(task: type[Task]) -> tuple[str, str, str]:
 
 
 def _data(task: type[Stored]) -> str:
-    """What a task reads, and whether it is here; nothing is opened."""
+    """The data sets of a task, and whether they are here. No file is opened."""
     if task is OwnSeries:
         return "data: your file"
     if task is Archive:
-        here = sorted(path.name for path in (places.data_root() / ARCHIVE).glob("*") if path.is_dir())
+        here = sorted(path.name for path in (paths.data_root() / ARCHIVE).glob("*") if path.is_dir())
         return f"data: {ARCHIVE}/NAME, {', '.join(here)} here" if here else f"data: {ARCHIVE}/NAME, none here"
-    here = [name for name in task.data_sets if places.find(name)]
+    here = [name for name in task.data_sets if paths.find(name)]
     return f"data: {' or '.join(task.data_sets)}, {'here' if here else 'not here'}"

@@ -1,1 +1,1 @@
-"""Data sets: where they are, how they get here, and what their files say. Numpy only, and no task knowledge."""
+"""Data sets: their folders, their downloads, and the readers of their files. Uses numpy only, and knows no tasks."""

@@ -1,4 +1,4 @@
-"""Arrays parsed once and kept, under a key that changes with the parser and with the files."""
+"""A cache of parsed arrays. Its key changes with the version of the parser and with the files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from safetensors.numpy import save
 
 from autapse import checks, files
 from autapse.data.download import file_sha256
-from autapse.data.places import parsed_root
+from autapse.data.paths import parsed_root
 
 Arrays = dict[str, np.ndarray]
 
@@ -24,7 +24,14 @@ _TYPES = ["bool", *_INTEGERS, "float16", "float32", "float64"]
 
 
 def cached(name: str, version: int, sources: Sequence[Path], parse: Callable[[], Arrays]) -> Arrays:
-    """What `parse` makes of `sources`; parsed again only if the version or a source has changed."""
+    """The arrays of `parse()`. They are parsed again only if the version or a source has changed.
+
+    Args:
+        name: Folder of the cached file, such as "cifar-10/images".
+        version: Version of the parser; increase it when the parser changes.
+        sources: Files and folders that `parse` reads.
+        parse: Returns the arrays by name.
+    """
     if not re.fullmatch(r"\w[\w.-]*(/\w[\w.-]*)*", name):
         checks.fail("name", "be words of letters, digits, dots and dashes, with slashes between them", name)
     path = parsed_root() / name / f"v{version}-{_key(name, version, sources)}.safetensors"
@@ -35,13 +42,14 @@ def cached(name: str, version: int, sources: Sequence[Path], parse: Callable[[],
     try:
         _keep(path, arrays)
     except OSError as error:
-        text = f"The parsed arrays of {name} cannot be kept ({error.strerror}: {path})."
-        warnings.warn(f"{text} They are parsed anew each time; AUTAPSE_CACHE names another place.", stacklevel=2)
+        text = f"The parsed arrays of {name} cannot be stored ({error.strerror}: {path})."
+        remedy = "They will be parsed again each time. To use another folder, set AUTAPSE_CACHE."
+        warnings.warn(f"{text} {remedy}", stacklevel=2)
     return arrays
 
 
 def pack_strings(strings: Sequence[str]) -> np.ndarray:
-    r"""Strings as bytes, since arrays of strings cannot be kept: UTF-8, with "\n" after each.
+    r"""Strings as bytes in UTF-8, with "\n" after each, because the cache cannot store arrays of strings.
 
     >>> unpack_strings(pack_strings(["one", "zwölf", ""]))
     ['one', 'zwölf', '']
@@ -53,7 +61,7 @@ def pack_strings(strings: Sequence[str]) -> np.ndarray:
 
 
 def unpack_strings(packed: np.ndarray) -> list[str]:
-    """The strings of `pack_strings`."""
+    """The strings that `pack_strings` packed."""
     return packed.tobytes().decode().split("\n")[:-1]
 
 
@@ -63,18 +71,18 @@ def _key(name: str, version: int, sources: Sequence[Path]) -> str:
 
 
 def _source_sum(source: Path) -> str:
-    """A file by its bytes; a folder, which may hold thousands of files, by their names, sizes and times."""
+    """The checksum of a file's bytes; for a folder, of the names, sizes and times of its files."""
     if source.is_file():
         return file_sha256(source)
     if not source.is_dir():
         raise checks.InputError(f"{source} is missing.")
-    found = sorted((path.relative_to(source).as_posix(), path.stat()) for path in source.rglob("*") if path.is_file())
-    rows = [f"{name}\0{stat.st_size}\0{stat.st_mtime_ns}" for name, stat in found]
+    stats = sorted((path.relative_to(source).as_posix(), path.stat()) for path in source.rglob("*") if path.is_file())
+    rows = [f"{name}\0{stat.st_size}\0{stat.st_mtime_ns}" for name, stat in stats]
     return hashlib.sha256("\n".join(rows).encode()).hexdigest()
 
 
 def _plain(key: str, array: np.ndarray) -> np.ndarray:
-    """An array as it will come back from the cache: in this machine's byte order, contiguous."""
+    """The array as the cache will return it: contiguous, in this machine's byte order."""
     array = np.asarray(array, order="C")
     if array.dtype.name not in _TYPES:
         remedy = "Use pack_strings for strings."
@@ -83,7 +91,7 @@ def _plain(key: str, array: np.ndarray) -> np.ndarray:
 
 
 def _keep(path: Path, arrays: Arrays) -> None:
-    """Write the arrays, then remove what older versions and older files left."""
+    """Write the arrays, then remove the files of older versions and older sources."""
     path.parent.mkdir(parents=True, exist_ok=True)
     files.write_bytes(path, save(arrays, metadata={"crc32": _crc(arrays)}))
     for old in path.parent.glob("v*.safetensors"):
@@ -95,7 +103,7 @@ def _load(path: Path) -> Arrays | None:
     """The arrays in a file; None if it is missing or damaged."""
     try:
         with safe_open(path, framework="numpy") as file:
-            arrays = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (it is no dict)
+            arrays = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a dict)
             expected = (file.metadata() or {}).get("crc32")
     except (OSError, SafetensorError):
         return None
@@ -103,7 +111,7 @@ def _load(path: Path) -> Arrays | None:
 
 
 def _crc(arrays: Arrays) -> str:
-    """A checksum, since safetensors checks its header only: a flipped bit in the data would go unnoticed."""
+    """A checksum of the data. safetensors checks only its header."""
     crc = 0
     for key in sorted(arrays):
         crc = zlib.crc32(np.ascontiguousarray(arrays[key]).reshape(-1).view(np.uint8).data, crc)

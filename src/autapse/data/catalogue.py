@@ -1,4 +1,4 @@
-"""Every data set we know: where it comes from, its licence, its files with sizes and checksums.
+"""The list of data sets: where each one comes from, its licence, and its files with sizes and checksums.
 
 >>> data_set("mnist").title
 'Handwritten digits, 60000 + 10000 images of 28×28'
@@ -17,51 +17,58 @@ from autapse import checks
 
 @dataclass(frozen=True, kw_only=True)
 class UpstreamFile:
-    """One file; None where we know of no published size or checksum."""
+    """One file of a data set. `size` and `sha256` are None if we found no published value."""
 
     path: str  # below the data set's folder
     size: int | None = None  # in bytes
     sha256: str | None = None
-    urls: tuple[str, ...] = ()  # mirrors of the same bytes, tried in turn
+    urls: tuple[str, ...] = ()  # mirrors of the same file, tried in this order
 
 
-Form = tuple[UpstreamFile, ...]  # files that together are the data set; of an unpacked folder one of its files will do
+FileSet = tuple[UpstreamFile, ...]  # the files of a complete data set; for an unpacked folder, one of its files
 
 
 @dataclass(frozen=True, kw_only=True)
 class DataSet:
-    """A data set and the forms it comes in: the archive, the unpacked folder, a repacked file."""
+    """A data set and its forms: the archive, the unpacked folder, or a repacked file."""
 
     name: str  # its folder below the data root
     title: str
-    home: str  # address of its page
+    home: str  # address of its web page
     licence: str  # as its authors state it
     citation: str
-    forms: tuple[Form, ...]  # any complete one is enough
-    instructions: str = ""  # how to get it where it may not be downloaded for you
+    forms: tuple[FileSet, ...]  # any complete form is enough
+    instructions: str = ""  # how to get it by hand, if it cannot be downloaded automatically
 
     @property
-    def download(self) -> Form | None:
-        """The form that can be fetched: the first one with an address for every file."""
+    def download(self) -> FileSet | None:
+        """The form that can be downloaded: the first one with an address for every file; None if there is none."""
         return next((form for form in self.forms if all(file.urls for file in form)), None)
 
-    def complete(self, folder: Path) -> Form | None:
-        """The first form whose files all lie in `folder`."""
+    def complete(self, folder: Path) -> FileSet | None:
+        """The first form whose files are all in `folder`; None if there is none."""
         return next((form for form in self.forms if all((folder / file.path).is_file() for file in form)), None)
 
 
 def data_set(name: str) -> DataSet:
-    """The data set of this name, or an error that suggests one. Of the UEA and UCR archive any name will do."""
+    """The data set of a name.
+
+    Args:
+        name: A name from `autapse data list`, or uea-ucr/NAME for any data set of the UEA and UCR archive.
+
+    Returns:
+        The data set. An unknown name is an InputError that suggests a similar one.
+    """
     folder, _, series = name.partition("/")
     if name not in DATA_SETS and folder == ARCHIVE and re.fullmatch(r"[A-Za-z0-9]\w*", series) and not misspelt(series):
-        return _series(series, f"A set of the time series archive, {series}")
+        return _series(series, f"Data set {series} of the time series archive")
     return DATA_SETS[checks.one_of("data set", name, DATA_SETS)]
 
 
-def _files(table: str, *mirrors: str, folder: str = "") -> Form:
-    """One file a line: sha256, size and path, with - for what is not known.
+def _files(table: str, *mirrors: str, folder: str = "") -> FileSet:
+    """The files of a table with one file per line: sha256, size and path, with - for an unknown value.
 
-    A mirror that ends in a slash is a folder which has every file under its own name.
+    A mirror that ends in a slash is a folder that has each file under its own name.
     """
     rows = [line.split(maxsplit=2) for line in table.strip().splitlines()]
     return tuple(
@@ -75,9 +82,9 @@ def _files(table: str, *mirrors: str, folder: str = "") -> Form:
     )
 
 
-# Checksums: where a comment names no other source, of the files that we use ourselves.
+# Checksums are those of the files that we use ourselves, unless a comment names another source.
 
-_IDX = _files(  # the sizes follow from the format: a header, then one byte a pixel or label
+_IDX = _files(  # the sizes follow from the format: a header, then one byte per pixel or label
     """
 - 47040016 train-images-idx3-ubyte
 - 60008 train-labels-idx1-ubyte
@@ -234,7 +241,7 @@ _EWT = DataSet(
 531a54ff90d6ab12201c5a50c3e78e6ddac4de69abc4bce5d275d3cd29efe2b6 1805545 en_ewt-ud-dev.conllu
 e266e515a0a7547657ed3d90d9ba46487d6bd251f27ad4269d4e8a427c8555cd 1804515 en_ewt-ud-test.conllu
 """,
-            # The commit of release 2.16, since a branch moves on.
+            # The commit of release 2.16, because a branch changes.
             "https://raw.githubusercontent.com/UniversalDependencies/UD_English-EWT/4c89b5833a70aa5ed3a00bad2f23f57992cc7df8/",
             "https://raw.githubusercontent.com/UniversalDependencies/UD_English-EWT/r2.16/",
         ),
@@ -374,17 +381,17 @@ b3d41d6a0ca3bcad3afb9ca7d4365382aa51341e2e58bae2a574babdda5b9462 649132 Japanese
 efc35920415126cb0b1019f4a40c12990845f7d4eadf72c996d5d1f6aeb91c9a 288494 PenDigits_TEST.ts
 """
 )
-# From a published benchmark; the archive's own site states none.
+# From a published benchmark; the archive's web site states none.
 _SERIES_ZIPS = {"GunPoint": "d7513cfe222418fabfdb5a6434ffb21ac3de4923e637971e9388ebc857816803"}
 
 
 def misspelt(name: str) -> bool:
-    """Whether a name is nearly that of a set that we list: GunPiont, but not the archive's GunPointAgeSpan."""
+    """Whether a name is nearly that of a listed data set: GunPiont is, the archive's GunPointAgeSpan is not."""
     return bool(difflib.get_close_matches(name.lower(), [known.lower() for known in _SERIES_TITLES], cutoff=0.85))
 
 
 def _series(name: str, title: str) -> DataSet:
-    """One set of the UEA and UCR archives of time series."""
+    """A data set of the UEA and UCR archive of time series."""
     known = tuple(file for file in _SERIES_FILES if file.path.startswith(f"{name}_"))
     others = [end for end in (".ts", ".tsv") if not any(file.path.endswith(end) for file in known)]
     zipped = _files(

@@ -1,4 +1,4 @@
-"""Downloads that can be cut, go on where they stopped, and are checked before they get their name."""
+"""Downloads that continue after an interruption, and are checked before they get their final name."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ from urllib.parse import urlsplit
 
 from autapse import checks, files
 
-Progress = Callable[[int, int | None], None]  # bytes so far, bytes in all
+OnProgress = Callable[[int, int | None], None]  # bytes so far, bytes in all
 
 CHUNK = 1 << 18
-ATTEMPTS = 4  # in a row without a single new byte, for each mirror
+ATTEMPTS = 4  # in a row without a new byte, per mirror
 PAUSE = 0.5  # seconds before the second attempt; doubled each time
-MOST = 64 << 30  # bytes of a file whose size nobody states; the largest data set here has 5 GB
-PASSING = {408, 425, 429, 500, 502, 503, 504}  # answers that may be better a moment later
+MOST = 64 << 30  # largest download of unknown size, in bytes; the largest data set here has 5 GB
+PASSING = {408, 425, 429, 500, 502, 503, 504}  # temporary errors, worth another attempt
 NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 class _MirrorError(Exception):
-    """A mirror that will not do."""
+    """A mirror failed for good; try the next one."""
 
 
 class _CutError(Exception):
-    """The connection broke, or the server is busy: worth another attempt."""
+    """The connection was lost or the server is busy: worth another attempt."""
 
 
 @dataclass(frozen=True)
 class _Note:
-    """What a part is a part of, kept beside it: bytes of two versions of a file must not be joined."""
+    """Which file a .part file belongs to. It is stored next to it, so that two versions of a file are never mixed."""
 
     url: str
     total: int | None
-    version: str | None  # the server's ETag, or when it last changed the file
+    version: str | None  # the server's ETag, or the time of the last change
 
 
 def fetch(
@@ -53,35 +53,47 @@ def fetch(
     target: Path,
     size: int | None = None,
     sha256: str | None = None,
-    progress: Progress | None = None,
+    progress: OnProgress | None = None,
     *,
-    timeout: float = 30.0,  # seconds without a byte
+    timeout: float = 30.0,
 ) -> Path:
-    """Get one file from the first mirror that has it whole. What is there and good is not fetched again."""
+    """Download one file from the first mirror that has it complete. A good existing file is not downloaded again.
+
+    Args:
+        urls: Mirrors of the file, tried in this order.
+        target: Path of the file.
+        size: Expected size in bytes; None if it is not known.
+        sha256: Expected checksum; None if it is not known.
+        progress: Called with the bytes so far and the total bytes (or None).
+        timeout: Seconds without data before a connection counts as lost.
+
+    Returns:
+        The path `target`. If no mirror works, an InputError names the reason of each.
+    """
     for url in urls:
         _check_scheme(url)
     target.parent.mkdir(parents=True, exist_ok=True)
     with _alone(target):
         if target.is_file() and not fault(target, size, sha256):
             return target
-        troubles = []
+        failures = []
         for url in urls:
             try:
                 _whole(url, _part(target), size, progress, timeout)
                 _finish(target, size, sha256)
-            except _MirrorError as trouble:
-                troubles.append(f"{url}: {trouble}")
+            except _MirrorError as error:
+                failures.append(f"{url}: {error}")
             else:
                 return target
-        reasons = "; ".join(troubles) or "there is no address to get it from"
+        reasons = "; ".join(failures) or "it has no download address"
         raise checks.InputError(f"{target.name} could not be downloaded ({reasons}).")
 
 
 def fault(path: Path, size: int | None, sha256: str | None) -> str:
-    """What is wrong with a file's size or checksum, in words, or nothing."""
-    found = path.stat().st_size
-    if size is not None and found != size:
-        return f"expected {size} bytes, found {found}"
+    """What is wrong with the size or the checksum of a file; empty if nothing is."""
+    actual = path.stat().st_size
+    if size is not None and actual != size:
+        return f"expected {size} bytes, found {actual}"
     if sha256 is not None and (digest := file_sha256(path)) != sha256:
         return f"expected sha256 {sha256}, found {digest}"
     return ""
@@ -103,19 +115,19 @@ def _note_path(part: Path) -> Path:
 
 @contextmanager
 def _alone(target: Path) -> Iterator[None]:
-    """One process downloads; the others wait and then find the file there."""
+    """Let only one process download the file. The others wait, and then use the finished file."""
     path = target.with_name(f".{target.name}.lock")
-    # A link or a pipe in its place is not followed or waited for: a data folder may be shared.
+    # Do not follow a link, and do not wait for a pipe: the data folder may be shared with other users.
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
     with os.fdopen(os.open(path, flags, 0o666), "rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
-        # Only after success: whoever still waits on this lock then has nothing to write.
+        # Only after success: processes that still wait for this lock then have nothing to write.
         path.unlink(missing_ok=True)
 
 
 def _finish(target: Path, size: int | None, sha256: str | None) -> None:
-    """Check a whole part and give it its name."""
+    """Check a complete .part file and give it its final name."""
     part = _part(target)
     if wrong := fault(part, size, sha256):
         _drop(part)
@@ -129,21 +141,21 @@ def _drop(part: Path) -> None:
     _note_path(part).unlink(missing_ok=True)
 
 
-def _whole(url: str, part: Path, size: int | None, progress: Progress | None, timeout: float) -> None:
-    """Fill the part from one mirror, going on after cuts for as long as new bytes arrive."""
+def _whole(url: str, part: Path, size: int | None, progress: OnProgress | None, timeout: float) -> None:
+    """Download the .part file from one mirror. Retry after lost connections, as long as new bytes arrive."""
     best, failures = _length(part), 0
     while True:
         try:
             return _transfer(url, part, size, progress, timeout)
-        except _CutError as cut:
+        except _CutError as error:
             failures = 0 if _length(part) > best else failures + 1
             best = max(best, _length(part))
             if failures >= ATTEMPTS:
-                raise _MirrorError(f"{cut}, {failures} times in a row") from None
+                raise _MirrorError(f"{error}, {failures} times in a row") from None
             time.sleep(PAUSE * 2.0**failures)
 
 
-def _transfer(url: str, part: Path, size: int | None, progress: Progress | None, timeout: float) -> None:
+def _transfer(url: str, part: Path, size: int | None, progress: OnProgress | None, timeout: float) -> None:
     """One request: the rest of the file, or all of it."""
     note = _read_note(part)
     have = _length(part) if note is not None and note.url == url else 0
@@ -165,14 +177,14 @@ def _transfer(url: str, part: Path, size: int | None, progress: Progress | None,
 
 
 def _beyond(part: Path, have: int, total: int | None) -> None:
-    """The server has nothing after what we have: that is all, or our part is of another file."""
+    """The server has no more bytes: our .part file is complete, or it belongs to another version of the file."""
     if have != total:
         _drop(part)
         raise _CutError("the file changed on the server")
 
 
 def _open(url: str, have: int, note: _Note | None, timeout: float) -> Any:
-    """The server's answer; also of a 416, whose headers matter."""
+    """The response of the server; also for status 416, whose headers we need."""
     headers = {"User-Agent": "autapse", "Accept-Encoding": "identity"}
     if have:
         headers["Range"] = f"bytes={have}-"
@@ -189,17 +201,17 @@ def _open(url: str, have: int, note: _Note | None, timeout: float) -> Any:
         raise kind(f"the server answers {error.code} {error.reason}") from None
     except (OSError, http.client.HTTPException) as error:
         raise _CutError(_words(error)) from None
-    except ValueError as error:  # it leads to http://[
-        raise _MirrorError(f"it leads to an address that is none ({error})") from None
+    except ValueError as error:  # a redirection to an address such as http://[
+        raise _MirrorError(f"it redirects to an invalid address ({error})") from None
 
 
 def _describe(url: str, answer: Any, have: int) -> _Note:
-    """What the server is sending, from its headers."""
+    """Size and version of the file, from the headers of the response."""
     headers = answer.headers
     version = headers.get("ETag") or headers.get("Last-Modified")
     if answer.status == http.HTTPStatus.PARTIAL_CONTENT:
         if not headers.get("Content-Range", "").startswith(f"bytes {have}-"):
-            raise _MirrorError("the server sends another part of the file than the one asked for")
+            raise _MirrorError("the server sends another part of the file than requested")
         return _Note(url, _total_of(headers), version)
     length = headers.get("Content-Length", "")
     return _Note(url, _number(length), version)
@@ -210,23 +222,23 @@ def _total_of(headers: Message) -> int | None:
 
 
 def _number(text: str) -> int | None:
-    """A size from a header; None if it is missing or none that a file has."""
+    """A size from a header; None if it is missing or not a possible size."""
     return int(text) if re.fullmatch(r"\d{1,18}", text) else None
 
 
 def _save(
-    answer: Any, part: Path, note: _Note, start: int, most: int, progress: Progress | None, timeout: float
+    answer: Any, part: Path, note: _Note, start: int, most: int, progress: OnProgress | None, timeout: float
 ) -> None:
-    """Append what arrives to the part, from byte `start` on, up to `most` bytes in all."""
+    """Write the received bytes to the .part file, from byte `start` on, up to `most` bytes in total."""
     try:
-        # Unbuffered, so that the part's length is always what has really been kept.
+        # Unbuffered, so that the length of the .part file is always the number of saved bytes.
         with _open_part(part, start) as file:
             files.write_json(_note_path(part), asdict(note))
             file.seek(start)
             for chunk in _chunks(answer, timeout):
                 if file.tell() + len(chunk) > most:
                     _drop(part)
-                    raise _MirrorError(f"the server sends more than the {most} bytes that the file may have")
+                    raise _MirrorError(f"the server sends more than {most} bytes, the limit for this file")
                 _write(file, chunk)
                 if progress is not None:
                     progress(file.tell(), note.total)
@@ -234,12 +246,12 @@ def _save(
     except OSError as error:
         if error.errno not in NO_SPACE:
             raise
-        remedy = "Free some space and fetch again: what has arrived is kept, and the download goes on from there."
+        remedy = "Free some space and download again: it continues from the bytes that were saved."
         raise checks.InputError(f"There is no space left for {part} ({error.strerror}). {remedy}") from None
 
 
 def _open_part(part: Path, start: int) -> IO[bytes]:
-    """The part to append to, or a new one; never what a link leads to."""
+    """Open the .part file to append to, or a new one. A link is not followed."""
     if start:
         buffered: Any = files.open_regular(part, "r+b", follow=False)
         return cast(IO[bytes], buffered.detach())
@@ -248,7 +260,7 @@ def _open_part(part: Path, start: int) -> IO[bytes]:
 
 
 def _chunks(answer: Any, timeout: float) -> Iterator[bytes]:
-    """The bytes of an answer; trouble with the network is a cut, unlike trouble with the disk."""
+    """The bytes of a response. A network error becomes a _CutError; a disk error does not."""
     while True:
         try:
             chunk = answer.read1(CHUNK)
@@ -262,14 +274,14 @@ def _chunks(answer: Any, timeout: float) -> Iterator[bytes]:
 
 
 def _write(file: IO[bytes], chunk: bytes) -> None:
-    """All of a chunk: an unbuffered file may take less at a time."""
+    """Write a whole chunk: an unbuffered file may write only a part of it per call."""
     rest = memoryview(chunk)
     while rest:
         rest = rest[file.write(rest) :]
 
 
 def _read_note(part: Path) -> _Note | None:
-    """The note of a part; None if there is none that can be read."""
+    """The note of a .part file; None if it is missing or cannot be read."""
     try:
         return _Note(**files.read_json(_note_path(part)))
     except (checks.InputError, TypeError):
@@ -281,7 +293,7 @@ def _length(part: Path) -> int:
 
 
 def _words(error: Exception) -> str:
-    """What a network error says, without its wrapping."""
+    """The reason of a network error, without its wrapping."""
     reason = getattr(error, "reason", None) or error
     return f"no connection ({getattr(reason, 'strerror', None) or reason or type(error).__name__})"
 
@@ -299,5 +311,5 @@ class _WebOnly(urllib.request.HTTPRedirectHandler):
     ) -> urllib.request.Request | None:
         if urlsplit(newurl).scheme not in ("http", "https"):
             fp.close()
-            raise _MirrorError(f"it leads to {newurl}, which is no web address")
+            raise _MirrorError(f"it redirects to {newurl}, which is not a web address")
         return super().redirect_request(req, fp, code, msg, headers, newurl)

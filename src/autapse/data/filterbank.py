@@ -1,9 +1,9 @@
-"""Log mel filterbank features: how much of a sound lies in which band of pitch, frame by frame.
+"""Log mel filterbank features: the energy of a sound in each frequency band, frame by frame.
 
 The definition is that of python_speech_features' logfbank, which FastGRNN's preprocessing follows:
-pre-emphasis y[n] = x[n] − 0.97·x[n−1], frames of 25 ms every 10 ms without a window function, the last one filled up
-with zeros, power |FFT|²/N with N = 512, triangular filters at equal distances in mel(f) = 2595·log₁₀(1 + f/700), and
-the logarithm, where an energy of exactly 0 counts as 2⁻⁵².
+pre-emphasis y[n] = x[n] − 0.97·x[n−1]; frames of 25 ms every 10 ms without a window function, the last one padded with
+zeros; power |FFT|²/N with N = 512; triangular filters at equal distances in mel(f) = 2595·log₁₀(1 + f/700); and the
+logarithm, where an energy of exactly 0 is replaced by 2⁻⁵².
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FLOOR = np.finfo(np.float64).eps
 def log_mel(
     signals: np.ndarray, rate: int = 16_000, filters: int = 32
 ) -> np.ndarray:  # [B, samples] → [B, frames, filters]
-    """Log filterbank energies of B signals of one length, float64; a second at 16 kHz has 99 frames."""
+    """Log filterbank energies of B signals of equal length, float64. One second at 16 kHz has 99 frames."""
     checks.integer("rate", rate, minimum=1)
     checks.integer("filters", filters, minimum=1)
     if signals.ndim != 2 or signals.shape[1] == 0:
@@ -34,13 +34,13 @@ def log_mel(
         checks.fail("rate", f"give windows of at most {POINTS} samples", rate, "Resample to 16000 Hz.")
     spectra = np.fft.rfft(_frames(_emphasised(signals), rate), POINTS)
     power = (spectra.real**2 + spectra.imag**2) / POINTS
-    # One product of two matrices is ten times as fast as one per signal.
+    # One matrix product for all signals is ten times faster than one per signal.
     energy = power.reshape(-1, power.shape[-1]) @ mel_filters(rate, filters).T
     return np.log(np.where(energy == 0, FLOOR, energy)).reshape(*power.shape[:2], filters)
 
 
 def frame_count(samples: int, rate: int = 16_000) -> int:
-    """How many frames cover a signal of this length; the last one may reach beyond its end."""
+    """The number of frames that cover a signal; the last one may extend past its end."""
     window, hop = _samples(WINDOW, rate), _samples(HOP, rate)
     return 1 + max(0, -(-(samples - window) // hop))
 
@@ -53,7 +53,7 @@ def mel_filters(rate: int = 16_000, filters: int = 32) -> np.ndarray:  # [filter
     edges = np.floor((POINTS + 1) * hertz / rate)
     left, peak, right = edges[:-2, None], edges[1:-1, None], edges[2:, None]
     bins = np.arange(POINTS // 2 + 1)
-    # Edges coincide where filters are narrower than bins: that side of the triangle is then empty, not divided by 0.
+    # Filters that are narrower than a bin have equal edges: that side of the triangle is then empty. Avoid 0/0.
     rise = np.where((left <= bins) & (bins < peak), (bins - left) / np.maximum(peak - left, 1), 0)
     fall = np.where((peak <= bins) & (bins < right), (right - bins) / np.maximum(right - peak, 1), 0)
     triangles = np.asarray(rise + fall)

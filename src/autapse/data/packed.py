@@ -1,4 +1,4 @@
-"""Compressed streams, read up to a limit: a file of a few bytes can hold a terabyte of zeros."""
+"""Read compressed streams up to a limit: a file of a few bytes can contain a terabyte of zeros."""
 
 from __future__ import annotations
 
@@ -23,43 +23,43 @@ DECOMPRESSORS: dict[str, Callable[[IO[bytes]], Any]] = {
 }
 BEGINNINGS = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ\0": ".xz"}
 
-ROOM = 256 << 20  # bytes that any compressed file may grow to
-GROWTH = 100  # a larger one may grow to this many times its size; text and sensor data grow 3 to 20 times
+ROOM = 256 << 20  # any compressed file may contain this many bytes
+GROWTH = 100  # or this many times its own size, if that is more; text and sensor data have 3 to 20 times
 
 
 def limit_of(size: int, held: bool = True) -> int:
-    """Bytes that a compressed file of `size` bytes may grow to; what is held in memory has at most half of it."""
+    """How many bytes a compressed file of `size` bytes may contain; if `held` in memory, at most half of the memory."""
     grown = max(ROOM, GROWTH * size)
     return min(grown, _memory() // 2) if held else grown
 
 
 def check_growth(name: object, count: int, size: int, held: bool = True) -> None:
-    """Refuse a file of `size` bytes that grows to `count` bytes, if that is too much."""
+    """Raise an error if a file of `size` bytes contains too many bytes, `count`, after decompression."""
     if count > limit_of(size, held):
         too_large(name, limit_of(size, held))
 
 
 def too_large(name: object, limit: int) -> NoReturn:
     remedy = "If you trust the file, decompress it yourself and use the result."
-    raise checks.InputError(f"{name} must not grow to more than {limit} bytes when it is decompressed. {remedy}")
+    raise checks.InputError(f"{name} must contain at most {limit} bytes after decompression. {remedy}")
 
 
 def unpack(file: IO[bytes], kind: str, size: int, name: object, held: bool = True) -> IO[bytes]:
-    """What a compressed stream of `size` bytes holds, as a stream; `kind` is an ending such as .gz, or nothing."""
+    """The decompressed stream of a stream of `size` bytes; `kind` is a suffix such as .gz, or empty."""
     if not kind:
         return file
     return io.BufferedReader(_Bounded(DECOMPRESSORS[kind](file), limit_of(size, held), name), io.DEFAULT_BUFFER_SIZE)
 
 
 def kind_of(file: IO[bytes]) -> str:
-    """How a file is compressed by its first bytes: .gz, .bz2, .xz or nothing."""
+    """The compression of a file, from its first bytes: .gz, .bz2, .xz or empty."""
     start = file.read(max(map(len, BEGINNINGS)))
     file.seek(0)
     return next((kind for bytes_, kind in BEGINNINGS.items() if start.startswith(bytes_)), "")
 
 
 class _Bounded(io.RawIOBase):
-    """A stream of which at most `limit` bytes can be read; one more is an error."""
+    """A stream that raises an error when more than `limit` bytes are read."""
 
     def __init__(self, stream: Any, limit: int, name: object) -> None:
         self._stream, self._left, self._limit, self._name = stream, limit, limit, name
@@ -76,5 +76,5 @@ class _Bounded(io.RawIOBase):
 
 
 def _memory() -> int:
-    """Bytes of memory that this machine has."""
+    """The memory of this machine in bytes."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -11,19 +11,23 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class Ragged:
-    """N sequences one after the other: sequence n is values[starts[n]:starts[n + 1]].
+    """N sequences, concatenated: sequence n is values[starts[n]:starts[n + 1]].
+
+    Args:
+        values: [total steps, ...] the steps of all sequences.
+        lengths: [N] int64 the number of steps of each sequence.
 
     >>> two = Ragged.of([np.array([1, 2, 3]), np.array([4])])
     >>> two[0], two.lengths
     (array([1, 2, 3]), array([3, 1]))
     """
 
-    values: np.ndarray  # [steps of all sequences together, ...]
-    lengths: np.ndarray  # [N] int64
+    values: np.ndarray
+    lengths: np.ndarray
 
     @classmethod
     def of(cls, sequences: Sequence[np.ndarray]) -> Ragged:
-        """From one array per sequence; there must be at least one."""
+        """Make ragged sequences from a list of arrays, one per sequence; the list must not be empty."""
         return cls(np.concatenate(sequences), np.array([len(s) for s in sequences], dtype=np.int64))
 
     @cached_property
@@ -38,9 +42,9 @@ class Ragged:
         return self.values[start : start + self.lengths[n]]
 
     def take(self, index: Iterable[int]) -> Ragged:
-        """Some of the sequences, in the order asked for."""
+        """The sequences at `index`, in this order."""
         chosen = np.asarray(list(index), dtype=np.int64)
         lengths = self.lengths[chosen]
-        # Position p of the result belongs to its sequence's start plus the steps since that sequence began.
+        # Each row of the result is in `values` at the start of its sequence plus its step in the sequence.
         shift = np.repeat(self.starts[:-1][chosen] - (np.cumsum(lengths) - lengths), lengths)
         return Ragged(self.values[np.arange(len(shift)) + shift], lengths)

@@ -1,4 +1,4 @@
-"""Words and their numbers."""
+"""Words and their ids."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ import numpy as np
 from autapse import checks
 
 UNKNOWN = "<unk>"
-"""What stands for words that a vocabulary does not have, in the Penn Treebank's text and in all of ours."""
+"""The word that replaces all words outside a vocabulary, as in the Penn Treebank's text."""
 
 
 class Vocabulary:
-    """Each word has one id, its place in the list; `unknown` names the word that stands for all others, if any does.
+    """A list of words. The id of a word is its index in the list.
+
+    Args:
+        words: The words, each one once.
+        unknown: The word that replaces all words outside the list; None: such words are an error.
 
     >>> some = Vocabulary.of_counts({"a": 3, "cat": 1, "sat": 1}, special=("<pad>", "<unk>"), unknown="<unk>")
     >>> some.ids("a cat ran".split())
@@ -27,7 +31,7 @@ class Vocabulary:
         for n, word in enumerate(self._words):
             if self._ids[word] != n:
                 checks.fail("words", "differ from each other", word, f"It is entry {n} and entry {self._ids[word]}.")
-            # One per line in a cache, so an empty line or a line break would come back as another list.
+            # The cache stores one word per line, so a word must not be empty or contain a line break.
             if not word or "\n" in word:
                 checks.fail("words", "be non-empty and have no line break", word)
         if unknown is not None and unknown not in self._ids:
@@ -41,7 +45,7 @@ class Vocabulary:
         special: Sequence[str] = (),
         unknown: str | None = None,
     ) -> Vocabulary:
-        """The special entries, then the most frequent words; equally frequent ones alphabetically."""
+        """The special entries, then the words by frequency; equally frequent words are in alphabetical order."""
         minimum = len(special) + 1
         if size is not None:
             checks.integer("size", size, minimum, f"It counts the {len(special)} special entries too.")
@@ -50,11 +54,11 @@ class Vocabulary:
 
     @classmethod
     def from_text(cls, text: str, unknown: str | None = None) -> Vocabulary:
-        """What `to_text` wrote."""
+        """Read the vocabulary that `to_text` wrote."""
         return cls(text.removesuffix("\n").split("\n"), unknown)
 
     def to_text(self) -> str:
-        """One word per line, by id."""
+        """One word per line, in the order of their ids."""
         return "".join(f"{word}\n" for word in self._words)
 
     def __len__(self) -> int:
@@ -64,7 +68,7 @@ class Vocabulary:
         return word in self._ids
 
     def ids(self, words: Iterable[str]) -> np.ndarray:  # [words] int64
-        """The id of each word; a word that is not here has the id of `unknown`, or is an error where there is none."""
+        """The id of each word. An unknown word has the id of `unknown`, or is an error if that is None."""
         find = self._ids.get
         other = -1 if self.unknown is None else self._ids[self.unknown]
         words = list(words)

@@ -1,4 +1,4 @@
-"""Tasks: data in three splits, a metric, a trivial baseline and, where it is known, the best score there can be.
+"""Tasks: data in three splits, a metric, a trivial baseline and, if it is known, the best possible score.
 
 >>> from autapse.tasks import Adding
 >>> data = Adding(length=50).split("test", seed=0)
@@ -49,18 +49,29 @@ TASKS: dict[str, type[Task]] = {task.name: task for task in (*GENERATED, *STORED
 
 
 def task_class(name: str) -> type[Task]:
-    """The task that the command line calls `name`."""
+    """The class of a task.
+
+    Args:
+        name: Name of the task on the command line, from autapse or from another installed package.
+
+    Returns:
+        The subclass of `Task`. An unknown name is an InputError.
+
+    Example:
+        >>> task_class("adding").__name__
+        'Adding'
+    """
     others = {} if name in TASKS else offered()
     if name not in others:
         return TASKS[checks.one_of("task", name, [*TASKS, *others])]
-    found = plugins.load("task", others[name])
-    if not (isinstance(found, type) and issubclass(found, Task)):
-        checks.fail(f"entry point {name}", "be a subclass of autapse.tasks.Task", found, kind=checks.KindError)
-    return found
+    task = plugins.load("task", others[name])
+    if not (isinstance(task, type) and issubclass(task, Task)):
+        checks.fail(f"entry point {name}", "be a subclass of autapse.tasks.Task", task, kind=checks.KindError)
+    return task
 
 
 def offered() -> dict[str, EntryPoint]:
-    """The tasks of other installed packages (entry points of the group `autapse.tasks`), by name; not loaded yet."""
+    """The tasks of other installed packages by name: entry points of the group `autapse.tasks`, not loaded yet."""
     return plugins.offered("autapse.tasks", TASKS)
 
 

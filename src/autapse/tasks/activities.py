@@ -1,4 +1,4 @@
-"""What somebody does, from the sensors that they wear (paper: ERNN, section 4)."""
+"""Human activities from body-worn sensors (paper: ERNN, section 4)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from autapse.data.formats.dsa import read_dsa
 from autapse.data.formats.hapt import read_hapt
 from autapse.data.formats.har import read_uci_har
 from autapse.data.formats.recordings import Recordings
-from autapse.data.places import find, source
+from autapse.data.paths import find, source
 from autapse.tasks.base import Kind, Metric, Signature
 from autapse.tasks.stored import Examples, Parts, Stored, standardisation
 
@@ -27,7 +27,11 @@ READERS: Readers = {"har": read_uci_har, "hapt": read_hapt, "dsa-19": read_dsa}
 
 @dataclass(frozen=True, kw_only=True)
 class Activities(Stored):
-    """Windows of what sensors measured, channels standardised; y is the activity. Validation is split by subject."""
+    """Windows of sensor signals, channels standardised; y is the activity.
+
+    Args:
+        validation: Share of the training windows that is held out for validation, by subject.
+    """
 
     validation: float = 0.2
 
@@ -37,7 +41,7 @@ class Activities(Stored):
 
     @abstractmethod
     def recordings(self) -> Recordings:
-        """All windows."""
+        """All windows, with their labels and subjects."""
 
     @abstractmethod
     def named(self) -> tuple[tuple[str, ...], np.ndarray]:
@@ -60,18 +64,23 @@ class Activities(Stored):
 
 @dataclass(frozen=True, kw_only=True)
 class HAR(Activities):
-    """2.56 s of a smartphone's acceleration and rotation at 50 Hz, nine channels; y is one of six activities, or of two
-    groups of them: sitting, laying and walking upstairs, against standing, walking and walking downstairs.
+    """2.56 s of a smartphone's acceleration and rotation at 50 Hz, nine channels; y is one of six activities.
+
+    With two classes, y is a group: sitting, laying and walking upstairs; or standing, walking and walking downstairs.
+
+    Args:
+        classes: 6 activities, or the 2 groups that the papers call HAR-2.
+        recorded: The windows to use: har (the original ones), hapt (cut from HAPT's raw signals, with the same people
+            and phone), or any (the data set that is here).
+        validation: Share of the training windows that is held out for validation, by subject.
     """
 
     classes: Literal[2, 6] = 6
-    """Six activities, or the two groups that the papers call HAR-2."""
     recorded: Literal["any", "har", "hapt"] = "any"
-    """The original windows, those cut from HAPT's raw signals (the same people and phone), or what is here."""
 
     name: ClassVar[str] = "har"
     data_sets: ClassVar[tuple[str, ...]] = ("har", "hapt")
-    summary: ClassVar[str] = "tell what somebody does from the smartphone on their belt"
+    summary: ClassVar[str] = "recognise an activity from a smartphone on the belt"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -92,11 +101,15 @@ class HAR(Activities):
 
 @dataclass(frozen=True, kw_only=True)
 class DSA(Activities):
-    """5 s of five body-worn units at 25 Hz, 45 channels; y is one of 19 daily and sports activities."""
+    """5 s of five body-worn sensors at 25 Hz, 45 channels; y is one of 19 daily and sports activities.
+
+    Args:
+        validation: Share of the training windows that is held out for validation, by subject.
+    """
 
     name: ClassVar[str] = "dsa"
     data_sets: ClassVar[tuple[str, ...]] = ("dsa-19",)
-    summary: ClassVar[str] = "tell 19 daily and sports activities from five sensors on the body"
+    summary: ClassVar[str] = "recognise 19 daily and sports activities from five sensors on the body"
 
     def recordings(self) -> Recordings:
         return _recordings(self.data_sets[0])

@@ -15,13 +15,22 @@ Markers = Literal["anywhere", "halves"]
 
 @dataclass(frozen=True, kw_only=True)
 class Adding(Generated):
-    """x_t = (u_t, m_t) with u_t uniform in [0, 1) and m_t = 1 at two steps i ≠ j, 0 elsewhere; y = u_i + u_j."""
+    """x_t = (u_t, m_t) with u_t uniform in [0, 1) and m_t = 1 at two steps i ≠ j, 0 elsewhere; y = u_i + u_j.
+
+    Args:
+        length: Steps T of every sequence.
+        markers: Which two steps are marked: anywhere, or in halves (one in each half of the sequence).
+        train_size, validation_size, test_size: Number of sequences in each split.
+
+    Example:
+        >>> data = Adding(length=50).split("test", seed=0)
+        >>> data.inputs.shape, data.targets.shape
+        ((2000, 50, 2), (2000, 1))
+    """
 
     train_size: int = 20_000
     length: int = 40
-    """Steps T of every sequence."""
     markers: Markers = "anywhere"
-    """Where the two marked steps lie: any two distinct steps, or one in each half."""
 
     name: ClassVar[str] = "adding"
     summary: ClassVar[str] = "add the two marked numbers of a long sequence"
@@ -46,7 +55,7 @@ class Adding(Generated):
         return Data(inputs, inputs[*marked, 0].sum(axis=1, keepdims=True))
 
     def _marked(self, size: int, rng: np.random.Generator) -> np.ndarray:
-        """Two distinct steps per sequence, [size, 2]."""
+        """Two different steps per sequence, [size, 2]."""
         if self.markers == "halves":
             half = self.length // 2
             return np.stack([rng.integers(0, half, size), rng.integers(half, self.length, size)], axis=1)
@@ -58,5 +67,5 @@ class Adding(Generated):
         return 1 / 6
 
     def floor(self, data: Data) -> float:
-        """0: the sum is in the inputs."""
+        """0: the inputs determine the sum."""
         return 0.0

@@ -1,4 +1,4 @@
-"""A task from arrays in memory: sequences, and what is to be said about each of them or about each of their steps."""
+"""A task from arrays in memory: sequences with a target each, or a target at every step."""
 
 from __future__ import annotations
 
@@ -27,28 +27,29 @@ class ArrayTask(Stored):
     """Sequences in memory, for training from Python.
 
     Args:
-        x: the sequences, [N, T, D] or [N, T]; or a list of N arrays, [T_n, D] or [T_n], of any lengths.
-        y: what to learn. Integers or text are classes and floats are numbers to predict: one per sequence, [N] (numbers
-            also [N, K]). For a class at every step: [N, T], or a list of N arrays as long as the sequences.
-        lengths: the number of steps of each sequence, where `x` is padded.
-        test: (x, y) or (x, y, lengths) of the test sequences; without it `test_share` of the sequences are set aside.
-        test_share: share of the sequences to test on.
-        validation: share of the other sequences that is held out to choose by.
+        x: The sequences, [N, T, D] or [N, T]; or a list of N arrays, [T_n, D] or [T_n], of any lengths.
+        y: The targets. Integers or text are classes, floats are values to predict: one per sequence, [N] (values also
+            [N, K]). For a class at every step: [N, T], or a list of N arrays as long as the sequences.
+        lengths: The number of steps of each sequence, if `x` is padded.
+        test: (x, y) or (x, y, lengths) of the test sequences; without it, `test_share` of the sequences are held out.
+        test_share: Share of the sequences in the test set.
+        validation: Share of the other sequences that is held out for validation.
+        sha256: Checksum of the arrays; set by the task. A resumed run must have the same checksum.
+        what: The kind of task; set by the task.
 
-    The model standardises every channel. A run's folder has the model but not the data: to resume such a run, pass the
+    The model standardises every channel. A run folder has the model but not the data. To resume such a run, pass the
     task again, as in `Trainer.resume(folder, task=task)`.
 
-    >>> task = ArrayTask(np.zeros((6, 5, 2)), ["a", "b"] * 3)
-    >>> task.kind, task.signature().classes, len(task.split("train", seed=0))
-    ('classification', ('a', 'b'), 3)
+    Example:
+        >>> task = ArrayTask(np.zeros((6, 5, 2)), ["a", "b"] * 3)
+        >>> task.kind, task.signature().classes, len(task.split("train", seed=0))
+        ('classification', ('a', 'b'), 3)
     """
 
     validation: float = 0.2
     test_share: float = 0.2
     sha256: str = ""
-    """Checksum of the arrays: a resumed run must have the same."""
     what: Kind = "classification"
-    """What is learned."""
 
     name: ClassVar[str] = "arrays"
     summary: ClassVar[str] = "learn from arrays in memory; from Python only"
@@ -65,7 +66,7 @@ class ArrayTask(Stored):
         sha256: str = "",
         what: Kind = "classification",
     ) -> None:
-        """`sha256` and `what` are what a run's config remembers of a task whose arrays are gone."""
+        """The config of a run has only `sha256` and `what`, not the arrays."""
         fields: dict[str, Any] = {"validation": validation, "test_share": test_share, "sha256": sha256, "what": what}
         if x is not None or y is not None:
             checks.number("test_share", test_share, above=0.0, high=0.9)
@@ -120,7 +121,7 @@ def _parts(x: Any, y: Any, lengths: Any, test: Any, share: float) -> tuple[Parts
         kind, labels, (known,) = _meaning([targets])
         whole = Examples(inputs, known)
         if len(whole) < 3:
-            checks.fail("x", "have at least three sequences, to train, choose and test on", len(whole))
+            checks.fail("x", "have at least three sequences, for training, validation and test", len(whole))
         held = held_out(whole, share, seed=0)
         return Parts(whole.take(np.flatnonzero(~held)), whole.take(np.flatnonzero(held))), labels, kind
     if not isinstance(test, tuple | list) or len(test) not in (2, 3):
@@ -134,11 +135,11 @@ def _parts(x: Any, y: Any, lengths: Any, test: Any, share: float) -> tuple[Parts
 
 
 def _inputs(name: str, x: Any, lengths: Any) -> Ragged:
-    """The sequences as one float32 array after the other, [T_n, D]."""
+    """The sequences as ragged float32 arrays, [T_n, D] each."""
     if isinstance(x, list | tuple):
         sequences = [np.asarray(one) for one in x]
         if lengths is not None:
-            checks.fail("lengths", f"be left out where {name} is a list, whose arrays have their own", lengths)
+            checks.fail("lengths", f"be None if {name} is a list, whose arrays have their own lengths", lengths)
     else:
         array = np.asarray(x)
         if array.ndim not in (2, 3):
@@ -147,11 +148,11 @@ def _inputs(name: str, x: Any, lengths: Any) -> Ragged:
         sequences = [one[:end] for one, end in zip(array, ends, strict=True)]
     if not sequences:
         checks.fail(name, "have at least one sequence", 0)
-    found = [_sequence(name, n, one) for n, one in enumerate(sequences)]
-    widths = sorted({one.shape[1] for one in found})
+    checked = [_sequence(name, n, one) for n, one in enumerate(sequences)]
+    widths = sorted({one.shape[1] for one in checked})
     if len(widths) > 1:
         checks.fail(name, "have the same number of channels in every sequence", widths, kind=checks.ShapeError)
-    return Ragged.of(found)
+    return Ragged.of(checked)
 
 
 def _sequence(name: str, n: int, values: np.ndarray) -> np.ndarray:
@@ -162,21 +163,21 @@ def _sequence(name: str, n: int, values: np.ndarray) -> np.ndarray:
     if values.dtype.kind not in "fiub":
         checks.fail(f"{name}[{n}]", "have numbers", str(values.dtype), kind=checks.KindError)
     if not (np.abs(values.astype(np.float64)) <= LARGEST).all():  # false for NaN
-        checks.fail(f"{name}[{n}]", "have finite numbers only", "NaN or infinity", "Fill them in first.")
+        checks.fail(f"{name}[{n}]", "have finite values only", "NaN or infinity", "Replace them first.")
     return values.astype(np.float32)
 
 
 def _checked_lengths(lengths: Any, count: int, steps: int) -> np.ndarray:
     if lengths is None:
         return np.full(count, steps)
-    found = np.asarray(lengths)
-    if found.shape != (count,) or found.dtype.kind not in "iu" or not ((found >= 1) & (found <= steps)).all():
+    given = np.asarray(lengths)
+    if given.shape != (count,) or given.dtype.kind not in "iu" or not ((given >= 1) & (given <= steps)).all():
         checks.fail("lengths", f"be {count} integers from 1 to {steps}, one per sequence", lengths)
-    return found
+    return given
 
 
 def _targets(name: str, y: Any, inputs: Ragged) -> np.ndarray | Ragged:
-    """[N] or [N, K] of one kind, or one array per sequence, as long as it."""
+    """The targets as an array [N] or [N, K], or ragged with one entry per step."""
     if isinstance(y, list | tuple) and any(np.ndim(one) for one in y):
         rows = [np.asarray(one) for one in y]
         if len(rows) == len(inputs) and all(one.shape == (n,) for one, n in zip(rows, inputs.lengths, strict=True)):
@@ -193,27 +194,27 @@ def _targets(name: str, y: Any, inputs: Ragged) -> np.ndarray | Ragged:
 
 
 def _misfit(name: str, shape: Any) -> NoReturn:
-    rule = "have one entry per sequence, [N] (numbers also [N, K]), or one class for every step, [N, T]"
+    rule = "have one entry per sequence, [N] (values also [N, K]), or one class per step, [N, T]"
     checks.fail(name, rule, shape, kind=checks.ShapeError)
 
 
 def _meaning(targets: list[np.ndarray | Ragged]) -> tuple[Kind, tuple[str, ...], list[np.ndarray | Ragged]]:
-    """What is learned, the names of the classes, and the targets as a task has them."""
+    """The kind of task, the names of the classes, and the targets as arrays of classes or values."""
     flat = [dense(part) for part in targets]
     if all(part.dtype.kind == "f" for part in flat):
         if not all(np.isfinite(part).all() for part in flat):
-            checks.fail("y", "have finite numbers only", "NaN or infinity")
+            checks.fail("y", "have finite values only", "NaN or infinity")
         return "regression", (), [part.reshape(len(part), -1).astype(np.float32) for part in flat]
     if not all(part.dtype.kind in "iubUSO" for part in flat):
         kinds = ", ".join(str(part.dtype) for part in flat)
-        checks.fail("y", "be integers or text for classes, or floats for numbers to predict", kinds)
+        checks.fail("y", "be integers or text for classes, or floats for values to predict", kinds)
     labels = ordered_labels(str(value) for part in flat for value in np.unique(part.astype(str)))
     places = {label: place for place, label in enumerate(labels)}
-    found: list[np.ndarray | Ragged] = []
+    encoded: list[np.ndarray | Ragged] = []
     for part, values in zip(targets, flat, strict=True):
         numbers = np.array([places[value] for value in values.astype(str)], dtype=np.int64)
-        found.append(Ragged(numbers, part.lengths) if isinstance(part, Ragged) else numbers)
-    return "tagging" if isinstance(targets[0], Ragged) else "classification", labels, found
+        encoded.append(Ragged(numbers, part.lengths) if isinstance(part, Ragged) else numbers)
+    return "tagging" if isinstance(targets[0], Ragged) else "classification", labels, encoded
 
 
 def _checksum(parts: Parts) -> str:

@@ -1,4 +1,4 @@
-"""Questions about little stories (paper: recurrent identity networks, section 3.3)."""
+"""Questions about short stories (paper: recurrent identity networks, section 3.3)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from autapse import checks
 from autapse.data.formats.babi import TASKS, Question, read_babi
-from autapse.data.places import source
+from autapse.data.paths import source
 from autapse.data.ragged import Ragged
 from autapse.data.vocabulary import UNKNOWN, Vocabulary
 from autapse.tasks.base import Kind, Metric, Signature
@@ -21,16 +21,20 @@ from autapse.tasks.stored import Examples, Parts, Stored
 
 @dataclass(frozen=True, kw_only=True)
 class BAbI(Stored):
-    """x_t = (word, part): all statements before the question, then the question; y is the answer, one of those that the
-    task has in either part. The vocabulary is that of the training part.
+    """x_t = (word, part): all statements before the question (part 0), then the question (part 1); y is the answer.
+
+    The classes are all answers of the training and test sets. The vocabulary is that of the training set.
+
+    Args:
+        number: Which of the 20 tasks, from 1 to 20.
+        validation: Share of the training questions that is held out for validation.
     """
 
     number: int = 1
-    """Which of the 20 tasks."""
 
     name: ClassVar[str] = "babi"
     data_sets: ClassVar[tuple[str, ...]] = ("babi",)
-    summary: ClassVar[str] = "answer a question about a little story"
+    summary: ClassVar[str] = "answer a question about a short story"
     kind: ClassVar[Kind] = "question answering"
     metric: ClassVar[Metric] = "error rate"
     baseline_text: ClassVar[str] = "always the most frequent answer"
@@ -69,5 +73,5 @@ def _examples(questions: list[Question], vocabulary: Vocabulary, answers: list[s
 
 def _words(question: Question) -> list[tuple[str, int]]:
     """The words of a story, part 0, and of its question, part 1."""
-    told = [(word, 0) for statement in question.statements for word in statement]
-    return told + [(word, 1) for word in question.question]
+    story = [(word, 0) for statement in question.statements for word in statement]
+    return story + [(word, 1) for word in question.question]

@@ -1,4 +1,4 @@
-"""What a task is: data with three splits, a metric, and the scores between which a network should land."""
+"""The base classes of tasks: data with three splits, a metric, and scores to compare with."""
 
 from __future__ import annotations
 
@@ -19,26 +19,36 @@ Transform = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 
 SPLITS: tuple[Split, ...] = get_args(Split)
 IGNORE = -100
-"""The target of a position past its sequence's end: torch's cross-entropy skips it by default."""
+"""The target of steps after the end of a sequence; torch's cross-entropy ignores it by default."""
 
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """N sequences and what is to be said about them: padded to T steps, or ragged."""
+    """N sequences with their targets, padded to T steps or ragged.
+
+    Args:
+        inputs: Sequences, [N, T, D], zero after the end of each sequence; or ragged, with steps of shape [D]. Columns
+            of words have integers.
+        targets: Regression: [N, K] float32. Classification and question answering: [N] int64. Tagging and language:
+            one class per step, [N, T] int64 with IGNORE after the end, or ragged.
+        lengths: [N] int64; None if every sequence has T steps, or if the inputs are ragged.
+        span: Read the sequences in pieces of this many steps; None: read them whole.
+        carry: Pass the state from one piece to the next; False: every piece starts from zero.
+        transform: Function of the stored inputs of a batch and a random generator that returns the inputs of the
+            network; the generator is new at every training step.
+
+    Example:
+        >>> data = Data(np.zeros((3, 5, 2), dtype=np.float32), np.array([0, 1, 0]))
+        >>> len(data)
+        3
+    """
 
     inputs: np.ndarray | Ragged
-    """[N, T, D], zero past each sequence's end, or ragged [D] steps. Numbers, or integers where columns are words."""
     targets: np.ndarray | Ragged
-    """Regression: [N, K] float32. Classification and question answering: [N] int64. Tagging and language: one class for
-    every step, [N, T] int64 with IGNORE past the end, or ragged."""
     lengths: np.ndarray | None = None
-    """[N] int64; None where every sequence has T steps, and where the inputs are ragged, which know their lengths."""
     span: int | None = None
-    """Read the sequences in pieces of this many steps."""
     carry: bool = True
-    """Carry the state from one piece to the next; otherwise every piece starts from zero."""
     transform: Transform | None = None
-    """What makes the inputs of a batch from the stored ones, with random numbers that are new at every step."""
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -46,80 +56,92 @@ class Data:
 
 @dataclass(frozen=True, kw_only=True)
 class Signature:
-    """What a model has to know of a task's data, and keeps when the data are gone."""
+    """What a model must know about the data of a task. It is saved with the model.
+
+    Args:
+        kind: Regression, classification, tagging, language or question answering.
+        input_size: Features per step, including word columns.
+        output_size: Regression: number of values to predict; all other kinds: number of classes.
+        vocabularies: The words of each word column, in the order of their ids. Word columns come first.
+        classes: Names of the classes; empty if they have no names.
+        mean: The model subtracts this from the other columns, one value per column; empty for 0.
+        scale: The model then divides by this; empty for 1.
+        target_mean: Regression: mean of the targets, one per value; empty for 0.
+        target_scale: Regression: standard deviation of the targets; empty for 1.
+
+    Example:
+        >>> signature = Signature(kind="classification", input_size=3, output_size=2, classes=("rest", "walk"))
+        >>> signature.classes[1]
+        'walk'
+    """
 
     kind: Kind
     input_size: int
-    """Numbers of one step; where the leading columns are words, with them."""
     output_size: int
-    """Regression: numbers to predict. All other kinds: classes."""
     vocabularies: tuple[tuple[str, ...], ...] = ()
-    """The words of the leading columns of the input, one vocabulary per column, in the order of their numbers."""
     classes: tuple[str, ...] = ()
-    """Names of the classes; empty where they are just numbers."""
     mean: tuple[float, ...] = ()
-    """What the model subtracts from the input's numbers, one per column; empty for nothing."""
     scale: tuple[float, ...] = ()
-    """What it then divides by."""
     target_mean: tuple[float, ...] = ()
-    """Of a regression: what the model's outputs are centred on, one per number; empty for 0."""
     target_scale: tuple[float, ...] = ()
-    """And the scale that they have; empty for 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Task(ABC):
-    """A task and its options: one field per option, its meaning under it.
+    """The base class of all tasks. The options of a task are its fields.
 
-    To add a task, write one file with a subclass and name the class in `autapse/tasks/__init__.py`.
+    To add a task, write one file with a subclass and add the class to `autapse/tasks/__init__.py`.
     """
 
     name: ClassVar[str]
-    """What the command line calls it."""
+    """Name on the command line."""
     summary: ClassVar[str]
-    """One line on what the network has to do."""
+    """What the network must do, in one line."""
     kind: ClassVar[Kind]
     metric: ClassVar[Metric]
     baseline_text: ClassVar[str]
     """What the trivial predictor does."""
     solved: ClassVar[float | None] = None
-    """A validation metric below this counts as solved; None where a task has no such notion."""
+    """A validation score below this counts as solved; None if the task has no such limit."""
 
     embedding_size: ClassVar[tuple[int, ...]] = ()
-    """Numbers for a word of each vocabulary, unless the user asks for others; the last holds for further ones."""
+    """Default size of the word vectors, one per vocabulary; the last one also holds for further vocabularies."""
 
     @classmethod
     def about(cls) -> str:
-        """What is said of the task beside its summary."""
+        """One line with the kind, the metric and the trivial predictor."""
         return f"{cls.kind}, {cls.metric}; trivial predictor: {cls.baseline_text}"
 
     @abstractmethod
     def signature(self) -> Signature:
-        """Sizes and names, for the model."""
+        """What the model must know about the data: sizes, names of the classes, vocabularies, standardisation."""
 
     @abstractmethod
     def split(self, split: Split, seed: int) -> Data:
-        """The data of one split: the same bits for the same options, split and seed."""
+        """The data of one split: train, validation or test. The same options, split and seed give the same bits."""
 
     @abstractmethod
     def baseline(self, data: Data) -> float:
-        """The trivial predictor's score on `data`, in `metric`."""
+        """The score of the trivial predictor on `data`, in the unit of `metric`."""
 
     @abstractmethod
     def floor(self, data: Data) -> float | None:
-        """The score on `data` of the best predictor there can be, or None where nobody knows it."""
+        """The score of the best possible predictor on `data`; None if it is not known."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Generated(Task):
-    """A task whose sequences are made on the spot, as many as one likes."""
+    """A task with generated sequences.
+
+    Args:
+        train_size: Number of training sequences.
+        validation_size: Number of validation sequences, which select the best weights.
+        test_size: Number of test sequences, which are scored once, at the end.
+    """
 
     train_size: int = 10_000
-    """Sequences to train on."""
     validation_size: int = 1_000
-    """Sequences that choose the best checkpoint."""
     test_size: int = 2_000
-    """Sequences scored once, at the end."""
 
     def __post_init__(self) -> None:
         for split in SPLITS:
@@ -128,34 +150,58 @@ class Generated(Task):
     @property
     @abstractmethod
     def input_size(self) -> int:
-        """Channels of one step of the input."""
+        """Features per step."""
 
     @property
     @abstractmethod
     def output_size(self) -> int:
-        """Regression: numbers to predict. Classification and tagging: classes."""
+        """Regression: number of values to predict. Classification and tagging: number of classes."""
 
     def signature(self) -> Signature:
         return Signature(kind=self.kind, input_size=self.input_size, output_size=self.output_size)
 
     def size(self, split: Split) -> int:
-        """How many sequences a split has."""
+        """Number of sequences in a split."""
         return {"train": self.train_size, "validation": self.validation_size, "test": self.test_size}[split]
 
 
 def generator(split: Split, seed: int) -> np.random.Generator:
-    """Random numbers of one split, independent of the other splits' and of other seeds'."""
+    """The random generator of one split.
+
+    Args:
+        split: "train", "validation" or "test".
+        seed: Seed of the run. Every split and every seed has independent random numbers.
+
+    Returns:
+        A numpy generator.
+
+    Example:
+        >>> one, same = generator("train", 0), generator("train", 0)
+        >>> (one.random(2) == same.random(2)).tolist()
+        [True, True]
+    """
     checks.one_of("split", split, SPLITS)
     return np.random.default_rng([checks.seed("seed", seed), SPLITS.index(split)])
 
 
 def dense(values: np.ndarray | Ragged) -> np.ndarray:
-    """An array as it is; of ragged sequences all steps in one row."""
+    """The values of an array or of ragged sequences, as one array; ragged sequences are concatenated."""
     return values.values if isinstance(values, Ragged) else values
 
 
 def majority_error(targets: np.ndarray | Ragged) -> float:
-    """The error rate of always predicting the most frequent class of `targets`."""
+    """The error rate of a predictor that always predicts the most frequent class.
+
+    Args:
+        targets: Classes, with IGNORE for entries to skip.
+
+    Returns:
+        The error rate, from 0 to 1.
+
+    Example:
+        >>> majority_error(np.array([0, 1, 1, 1]))
+        0.25
+    """
     flat = dense(targets)
     counts = np.bincount(flat[flat != IGNORE])
     return float(1 - counts.max() / counts.sum())

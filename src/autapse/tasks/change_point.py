@@ -1,11 +1,11 @@
-"""Bayes' rule for the biased walk: how probable is it that the drift has begun, given the whole walk?
+"""Bayes' rule for the biased walk: the probability that the drift has begun, given the whole walk.
 
-Against a walk without drift, a drift that began at t0 in direction v makes the observed steps Δ_t more likely by
+Compared with a walk without drift, a drift from t0 in direction v changes the likelihood of the observed steps Δ_t by
 
     exp(b·v·S − ½b²|v|²Q),    S = Σ w_t·Δ_t,    Q = Σ w_t²,    w_t = clip(t − t0, 0, 1).
 
-Gauss–Legendre rules average this over t0 and over v; the rule for v covers only where the integrand has its weight,
-and the one for t0 grows with the bias, so that they stay accurate for any bias and length.
+Gauss–Legendre rules average this over t0 and over v. The rule for v covers only the region where the integrand is not
+negligible, and the rule for t0 has more nodes for a larger bias. So both are accurate for any bias and length.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def _gauss_legendre(count: int) -> tuple[Floats, Floats]:
 
 _COMPONENTS = _gauss_legendre(24)
 _ANGLES = _gauss_legendre(64)
-_BLOCK = 200  # unit intervals of t0 at a time: arrays that stay in cache
-_FALL = 32  # an integrand that fell by exp(−32) has no weight left
+_BLOCK = 200  # unit intervals of t0 at a time, so that the arrays fit into the cache
+_FALL = 32  # the integrand is negligible where it is exp(−32) times its maximum
 _TINY = 1e-30
 
 
@@ -61,7 +61,7 @@ def _statistics(
     end: Indices,  # [P]
     part: Floats,  # [K]
 ) -> tuple[Floats, Floats]:  # [P, K, d], [P, K]
-    """S and Q for t0 = start + 1 − part: one step with weight `part`, then whole steps to the end of the walk."""
+    """S and Q for t0 = start + 1 − part: one step with weight `part`, then full steps to the end of the walk."""
     x, y, z = (inputs[walk, at].astype(float)[:, None] for at in (start, start + 1, end))
     S = part[:, None] * (y - x) + (z - y)
     Q = part**2 + (end - start - 1)[:, None]

@@ -14,18 +14,25 @@ from autapse.tasks.base import Data, Generated, Kind, Metric, Split, generator
 
 @dataclass(frozen=True, kw_only=True)
 class Copy(Generated):
-    """`memory` random symbols, delay − 1 blanks, a go marker, `memory` blanks; during the last, repeat the symbols.
+    """`memory` random symbols, delay − 1 blanks, a go marker, `memory` blanks; repeat the symbols after the marker.
 
-    The target is blank at the first delay + memory steps. With s symbols, symbols are the classes and the one-hot
-    channels 0 … s − 1, blank is s, and the go marker, never a target, is channel s + 1.
+    The target is blank at the first delay + memory steps. With s symbols, classes and one-hot channels 0 … s − 1 are
+    the symbols, and s is blank. Channel s + 1 is the go marker, which is never a target.
+
+    Args:
+        delay: Steps from the last symbol to the go marker, including the marker.
+        memory: Number of symbols to remember.
+        symbols: Number of different symbols.
+        train_size, validation_size, test_size: Number of sequences in each split.
+
+    Example:
+        >>> Copy(delay=20, memory=5).split("test", seed=0).inputs.shape
+        (2000, 30, 10)
     """
 
     delay: int = 50
-    """Steps from the last symbol to the go marker, which is the last of them."""
     memory: int = 10
-    """Symbols to remember."""
     symbols: int = 8
-    """Different symbols."""
 
     name: ClassVar[str] = "copy"
     summary: ClassVar[str] = "repeat a list of symbols after a long delay"
@@ -65,9 +72,9 @@ class Copy(Generated):
         return Data(np.eye(self.input_size, dtype=np.float32)[shown], targets)
 
     def baseline(self, data: Data) -> float:
-        """memory·ln(symbols) / T: without memory, only the blanks can be known."""
+        """memory·ln(symbols) / T: without memory, only the blanks can be predicted."""
         return self.memory * math.log(self.symbols) / self.length
 
     def floor(self, data: Data) -> float:
-        """0: the symbols are in the inputs."""
+        """0: the inputs determine the symbols."""
         return 0.0

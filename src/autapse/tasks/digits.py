@@ -19,7 +19,16 @@ PIXELS = 64
 class Digits(Permuted, Generated):
     """x_t is pixel t of the image, row by row or in one fixed random order, in [0, 1]; y is the digit.
 
-    The seed deals the images to the three splits, each class in proportion.
+    The seed distributes the images over the three splits, with all classes in proportion.
+
+    Args:
+        permuted: Show the pixels in a random order, the same for all images.
+        permutation_seed: Chooses that order.
+        train_size, validation_size, test_size: Number of images in each split; together at most 1797.
+
+    Example:
+        >>> Digits(permuted=True).signature().output_size
+        10
     """
 
     train_size: int = 1_197
@@ -38,7 +47,7 @@ class Digits(Permuted, Generated):
         super().__post_init__()
         total = sum(map(self.size, SPLITS))
         if total > IMAGES:
-            checks.fail("train_size + validation_size + test_size", f"be at most {IMAGES}, the images there are", total)
+            checks.fail("train_size + validation_size + test_size", f"be at most {IMAGES}, the number of images", total)
 
     def split(self, split: Split, seed: int) -> Data:
         checks.one_of("split", split, SPLITS)
@@ -65,7 +74,7 @@ def _load() -> tuple[np.ndarray, np.ndarray]:
 
 
 def _stratified_order(classes: np.ndarray, seed: int) -> np.ndarray:
-    """A random order that spreads each class evenly, so that every stretch of it has the classes in proportion."""
+    """A random order that spreads each class evenly, so that every part of it has all classes in proportion."""
     rng = np.random.default_rng(checks.seed("seed", seed))
     place = np.empty(len(classes))
     for c in np.unique(classes):

@@ -14,7 +14,7 @@ from autapse import checks
 from autapse.data.cache import cached
 from autapse.data.formats.cifar import read_cifar10
 from autapse.data.formats.idx import read_idx
-from autapse.data.places import require, source
+from autapse.data.paths import require, source
 from autapse.tasks.base import Kind, Metric, Signature, Split, Transform, dense
 from autapse.tasks.permuted import Permuted
 from autapse.tasks.stored import Examples, Parts, Stored
@@ -22,13 +22,19 @@ from autapse.tasks.stored import Examples, Parts, Stored
 Noise = Literal["fresh", "fixed"]
 IDX = {"train": "train", "test": "t10k"}
 CIFAR_SIDE = 32  # pixels
-# Mean and deviation of the training images' channels, in levels of 0 to 255.
+# Mean and standard deviation of the channels of the training images, for pixel values from 0 to 255.
 CIFAR_MEAN, CIFAR_SCALE = (125.31, 122.95, 113.87), (62.99, 62.09, 66.70)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pixels(Permuted, Stored):
-    """x_t is pixel t of an image, row by row or in one fixed random order; y is what it shows."""
+    """x_t is pixel t of an image, row by row or in one fixed random order; y is what it shows.
+
+    Args:
+        permuted: Show the pixels in a random order, the same for all images.
+        permutation_seed: Chooses that order.
+        validation: Share of the training images that is held out for validation.
+    """
 
     kind: ClassVar[Kind] = "classification"
     metric: ClassVar[Metric] = "error rate"
@@ -50,11 +56,17 @@ class Pixels(Permuted, Stored):
 
 @dataclass(frozen=True, kw_only=True)
 class MNIST(Pixels):
-    """x_t is pixel t of a digit of 28 × 28, in [0, 1], row by row or in one fixed random order; y is the digit."""
+    """x_t is pixel t of a digit of 28 × 28 pixels, in [0, 1], row by row or in a fixed random order; y is the digit.
+
+    Args:
+        permuted: Show the pixels in a random order, the same for all images.
+        permutation_seed: Chooses that order.
+        validation: Share of the training images that is held out for validation.
+    """
 
     name: ClassVar[str] = "mnist"
     data_sets: ClassVar[tuple[str, ...]] = ("mnist",)
-    summary: ClassVar[str] = "name a handwritten digit that is shown pixel by pixel, in 784 steps"
+    summary: ClassVar[str] = "recognise a handwritten digit that is shown pixel by pixel, in 784 steps"
     classes: ClassVar[tuple[str, ...]] = tuple("0123456789")
 
     def signature(self) -> Signature:
@@ -68,11 +80,17 @@ class MNIST(Pixels):
 
 @dataclass(frozen=True, kw_only=True)
 class FashionMNIST(MNIST):
-    """x_t is pixel t of a piece of clothing of 28 × 28, in [0, 1], row by row or in one fixed random order."""
+    """x_t is pixel t of a picture of clothing of 28 × 28 pixels, in [0, 1]; y is the kind of clothing.
+
+    Args:
+        permuted: Show the pixels in a random order, the same for all images.
+        permutation_seed: Chooses that order.
+        validation: Share of the training images that is held out for validation.
+    """
 
     name: ClassVar[str] = "fashion-mnist"
     data_sets: ClassVar[tuple[str, ...]] = ("fashion-mnist",)
-    summary: ClassVar[str] = "name a piece of clothing that is shown pixel by pixel, in 784 steps"
+    summary: ClassVar[str] = "recognise a piece of clothing that is shown pixel by pixel, in 784 steps"
     classes: ClassVar[tuple[str, ...]] = (
         *("T-shirt", "trouser", "pullover", "dress", "coat"),
         *("sandal", "shirt", "sneaker", "bag", "ankle boot"),
@@ -81,14 +99,20 @@ class FashionMNIST(MNIST):
 
 @dataclass(frozen=True, kw_only=True)
 class CIFAR10(Pixels):
-    """x_t is the colour of pixel t of an image of 32 × 32, standardised; y is what it shows."""
+    """x_t is the colour of pixel t of an image of 32 × 32 pixels, standardised; y is what it shows.
+
+    Args:
+        rows: Number of rows to show: the last ones of the 32.
+        permuted: Show the pixels in a random order, the same for all images.
+        permutation_seed: Chooses that order.
+        validation: Share of the training images that is held out for validation.
+    """
 
     rows: int = 32
-    """Rows that are shown: the last n of the 32."""
 
     name: ClassVar[str] = "cifar10"
     data_sets: ClassVar[tuple[str, ...]] = ("cifar-10",)
-    summary: ClassVar[str] = "say what a small photograph shows, pixel by pixel, in 1024 steps"
+    summary: ClassVar[str] = "recognise a small photograph that is shown pixel by pixel, in 1024 steps"
     classes: ClassVar[tuple[str, ...]] = (
         *("airplane", "automobile", "bird", "cat", "deer"),
         *("dog", "frog", "horse", "ship", "truck"),
@@ -102,29 +126,34 @@ class CIFAR10(Pixels):
     def __post_init__(self) -> None:
         super().__post_init__()
         if checks.integer("rows", self.rows, minimum=1) > CIFAR_SIDE:
-            checks.fail("rows", f"be at most {CIFAR_SIDE}, the rows of an image", self.rows)
+            checks.fail("rows", f"be at most {CIFAR_SIDE}, the number of rows of an image", self.rows)
 
     def images(self) -> Parts:
         images = _cifar_images(source(self.data_sets[0]))
-        left_out = (CIFAR_SIDE - self.rows) * CIFAR_SIDE  # pixels, row by row
+        skipped = (CIFAR_SIDE - self.rows) * CIFAR_SIDE  # pixels, row by row
         both = (images.train, images.test)
-        return Parts(*(Examples(dense(part.inputs)[:, left_out:], part.targets) for part in both))
+        return Parts(*(Examples(dense(part.inputs)[:, skipped:], part.targets) for part in both))
 
 
 @dataclass(frozen=True, kw_only=True)
 class NoisyCIFAR10(Stored):
-    """x_1 … x_32 are the rows of an image, 96 numbers each, standardised; all later steps are Gaussian noise."""
+    """x_1 … x_32 are the rows of an image, 96 values each, standardised; all later steps are Gaussian noise.
+
+    Args:
+        length: Steps T; the last T − 32 are noise.
+        noise: The kind of noise: fresh (new noise each time that an image is shown, as in the paper) or fixed (the
+            same noise for all images, as in later papers).
+        noise_seed: Chooses the fixed noise.
+        validation: Share of the training images that is held out for validation.
+    """
 
     length: int = 1000
-    """Steps T; the last T − 32 are noise."""
     noise: Noise = "fresh"
-    """Independent noise each time that an image is shown, as in the paper; or one noise for all, as in later ones."""
     noise_seed: int = 92_916
-    """Chooses the fixed noise."""
 
     name: ClassVar[str] = "noisy-cifar10"
     data_sets: ClassVar[tuple[str, ...]] = ("cifar-10",)
-    summary: ClassVar[str] = "say what a small photograph showed, after almost a thousand steps of noise"
+    summary: ClassVar[str] = "recognise a small photograph after almost a thousand steps of noise"
     kind: ClassVar[Kind] = "classification"
     metric: ClassVar[Metric] = "error rate"
     baseline_text: ClassVar[str] = "always the most frequent class"
@@ -135,7 +164,7 @@ class NoisyCIFAR10(Stored):
         checks.one_of("noise", self.noise, get_args(Noise))
         checks.seed("noise_seed", self.noise_seed)
         if self.noise == "fresh" and self.noise_seed != type(self).noise_seed:
-            checks.fail("noise_seed", 'go with noise="fixed"', self.noise_seed)
+            checks.fail("noise_seed", 'be used with noise="fixed"', self.noise_seed)
 
     def signature(self) -> Signature:
         return Signature(kind=self.kind, input_size=96, output_size=10, classes=CIFAR10.classes)
@@ -150,7 +179,7 @@ class NoisyCIFAR10(Stored):
 
 
 def _with_noise(rows: np.ndarray, rng: np.random.Generator, length: int, fixed: int | None) -> np.ndarray:
-    """Rows [B, 32, 96] of levels, standardised, and noise after them: [B, length, 96] float32."""
+    """The rows [B, 32, 96], standardised, with noise after them: [B, length, 96] float32."""
     mean, scale = (np.tile(np.array(values, dtype=np.float32), 32) for values in (CIFAR_MEAN, CIFAR_SCALE))
     batch, height, width = rows.shape
     shown = np.empty((batch, length, width), dtype=np.float32)
@@ -179,10 +208,10 @@ def _idx_images(folder: Path) -> Parts:
 
 
 def _idx(folder: Path, stem: str) -> np.ndarray:
-    found = [path for suffix in (".gz", "", ".xz", ".bz2") if (path := folder / f"{stem}{suffix}").exists()]
-    if not found:
+    paths = [path for suffix in (".gz", "", ".xz", ".bz2") if (path := folder / f"{stem}{suffix}").exists()]
+    if not paths:
         raise checks.InputError(f"{folder / stem}.gz is missing.")
-    return cached(f"{folder.name}/{stem}", 1, found[:1], lambda: {"values": read_idx(found[0])})["values"]
+    return cached(f"{folder.name}/{stem}", 1, paths[:1], lambda: {"values": read_idx(paths[0])})["values"]
 
 
 @lru_cache(maxsize=1)

@@ -15,7 +15,7 @@ import numpy as np
 from autapse import checks
 from autapse.data.cache import cached, pack_strings, unpack_strings
 from autapse.data.formats.conllu import TaggedSentence, read_conllu, read_tagged_lines
-from autapse.data.places import source
+from autapse.data.paths import source
 from autapse.data.ragged import Ragged
 from autapse.data.vocabulary import UNKNOWN, Vocabulary
 from autapse.tasks.base import SPLITS, Kind, Metric, Signature, Split
@@ -24,27 +24,29 @@ from autapse.tasks.stored import Examples, Parts, Stored
 Tags = Literal["upos", "xpos"]
 FILES = {"train": "train", "validation": "dev", "test": "test"}
 AFFIXES = ((2, 3, 4), 2000)  # lengths; the most frequent prefixes and suffixes of each
-COLUMNS = 1 + 2 * len(AFFIXES[0])  # of words: the word itself, its prefixes, its suffixes
+COLUMNS = 1 + 2 * len(AFFIXES[0])  # word columns: the word itself, its prefixes, its suffixes
 SHAPES = 8
 
 
 @dataclass(frozen=True, kw_only=True)
 class POS(Stored):
-    """x_t is a word of a sentence: the word in small letters, its prefixes and suffixes of two to four letters, and
-    eight signs of its shape; y_t is its tag.
+    """x_t is a word in lower case, its prefixes and suffixes of 2 to 4 letters, and 8 features of its shape; y_t: tag.
+
+    Args:
+        tags: The tags to predict: upos (universal tags) or xpos (the treebank's own tags).
+        folder: A folder with your own sentences, instead of the English Web Treebank: train, dev and test files,
+            .conllu or .txt. A .txt file has one word and its tag per line and a blank line after each sentence.
+        min_count: Rarer words of the training set are read as <unk>.
+        validation: Any value above 0 uses the dev file for validation; 0 trains on it too.
     """
 
     tags: Tags = "upos"
-    """Universal tags, or the treebank's own."""
     folder: str | None = None
-    """Your own sentences instead of the English Web Treebank: a folder with train, dev and test files, .conllu, or .txt
-    with a word and its tag per line and a blank line after each sentence."""
     min_count: int = 2
-    """How often a word must be in the training part to be told from others."""
 
     name: ClassVar[str] = "pos"
     data_sets: ClassVar[tuple[str, ...]] = ("ud-english-ewt",)
-    summary: ClassVar[str] = "name the part of speech of every word of a sentence"
+    summary: ClassVar[str] = "predict the part of speech of every word of a sentence"
     kind: ClassVar[Kind] = "tagging"
     metric: ClassVar[Metric] = "error rate"
     baseline_text: ClassVar[str] = "always the most frequent tag"
@@ -102,13 +104,13 @@ def _parsed(files: dict[str, Path], tags: Tags, min_count: int) -> dict[str, np.
 
 
 def _file(folder: Path, word: str) -> Path:
-    """The one file of a part: en_ewt-ud-dev.conllu, dev.txt, …"""
-    found = [p for suffix in ("conllu", "txt", "conllu.gz", "txt.gz") for p in sorted(folder.glob(f"*{word}.{suffix}"))]
-    if not found:
+    """The file of one split: en_ewt-ud-dev.conllu, dev.txt, …"""
+    paths = [p for suffix in ("conllu", "txt", "conllu.gz", "txt.gz") for p in sorted(folder.glob(f"*{word}.{suffix}"))]
+    if not paths:
         raise checks.InputError(
             f"{folder} has no {word}.conllu and no {word}.txt. It must have train, dev and test files, .conllu or .txt."
         )
-    return found[0]
+    return paths[0]
 
 
 def _sentences(path: Path, tags: Tags) -> list[TaggedSentence]:
@@ -118,24 +120,24 @@ def _sentences(path: Path, tags: Tags) -> list[TaggedSentence]:
 
 
 def word_vocabularies(words: Iterable[str], min_count: int) -> list[Vocabulary]:
-    """One for the words in small letters, then one for each prefix and each suffix."""
+    """One vocabulary for the words in lower case, then one for each length of prefixes and of suffixes."""
     counts = Counter(words)
-    small: Counter[str] = Counter()
+    lower: Counter[str] = Counter()
     affixes: list[Counter[str]] = [Counter() for _ in _affixes("")]
     for word, count in counts.items():
-        small[word.lower()] += count
+        lower[word.lower()] += count
         for counter, affix in zip(affixes, _affixes(word), strict=True):
             counter[affix] += count
-    frequent = {word: count for word, count in small.items() if count >= min_count}
+    frequent = {word: count for word, count in lower.items() if count >= min_count}
     made = [Vocabulary.of_counts(frequent, special=(UNKNOWN,), unknown=UNKNOWN)]
     for counter in affixes:
-        counter.pop("", None)  # of words too short to have it
+        counter.pop("", None)  # from words that are too short
         made.append(Vocabulary.of_counts(counter, AFFIXES[1] + 1, special=(UNKNOWN,), unknown=UNKNOWN))
     return made
 
 
 def encode(words: Sequence[str], vocabularies: Sequence[Vocabulary]) -> np.ndarray:  # [N, 1 + 6 + 8] int32
-    """What the network reads of each word."""
+    """The input of the network for each word: ids of the word and its affixes, then its shape."""
     columns = [vocabularies[0].ids(word.lower() for word in words)]
     affixes = zip(*(_affixes(word) for word in words), strict=True)
     columns += [v.ids(column) for v, column in zip(vocabularies[1:], affixes, strict=True)]
@@ -144,14 +146,14 @@ def encode(words: Sequence[str], vocabularies: Sequence[Vocabulary]) -> np.ndarr
 
 
 def _affixes(word: str) -> list[str]:
-    """Prefixes of each length, then suffixes; nothing where the word is shorter."""
-    small, lengths = word.lower(), AFFIXES[0]
-    whole = [small if len(small) >= n else "" for n in lengths]
+    """The prefixes of each length, then the suffixes; empty if the word is shorter."""
+    lower, lengths = word.lower(), AFFIXES[0]
+    whole = [lower if len(lower) >= n else "" for n in lengths]
     return [w[:n] for w, n in zip(whole, lengths, strict=True)] + [w[-n:] for w, n in zip(whole, lengths, strict=True)]
 
 
 def _shape(word: str) -> tuple[bool, ...]:
-    """Eight signs: digits, symbols and case."""
+    """Eight features of the shape: digits, symbols and case."""
     marks = [not c.isalnum() for c in word]
     return (
         any(c.isdigit() for c in word),

@@ -12,26 +12,27 @@ import numpy as np
 from autapse import checks
 from autapse.data.cache import cached, pack_strings, unpack_strings
 from autapse.data.formats.ptb import read_ptb
-from autapse.data.places import source
+from autapse.data.paths import source
 from autapse.tasks.base import SPLITS, Data, Kind, Metric, Signature, Split, dense
 from autapse.tasks.stored import Examples, Parts, Stored
 
 
 @dataclass(frozen=True, kw_only=True)
 class PTB(Stored):
-    """x_t is word t of one long text, <eos> after each sentence; y_t is the word after it.
+    """x_t is word t of one long text, with <eos> after each sentence; y_t is the next word.
 
-    Back-propagation is cut every `span` words; the state is carried on, unless `carry` is off.
+    Args:
+        span: Words per span; back-propagation stops after every span.
+        carry: Pass the state from one span to the next; otherwise every span starts from zero.
+        validation: Any value above 0 uses the data set's validation set; 0 trains on it too.
     """
 
     span: int = 35
-    """Words between two cuts of back-propagation."""
     carry: bool = True
-    """Carry the state from one span to the next; otherwise every span starts from zero."""
 
     name: ClassVar[str] = "ptb"
     data_sets: ClassVar[tuple[str, ...]] = ("ptb",)
-    summary: ClassVar[str] = "guess the next word of newspaper text, 10,000 words"
+    summary: ClassVar[str] = "predict the next word of newspaper text, with a vocabulary of 10,000"
     kind: ClassVar[Kind] = "language"
     metric: ClassVar[Metric] = "perplexity"
     baseline_text: ClassVar[str] = "every word by its frequency"
@@ -57,7 +58,7 @@ class PTB(Stored):
         return Data(text[:steps].reshape(*shape, 1), text[1:].reshape(shape), span=self.span, carry=self.carry)
 
     def baseline(self, data: Data) -> float:
-        """The perplexity of knowing how often each word comes, in this very text."""
+        """The perplexity of the word frequencies of this text."""
         _, counts = np.unique(dense(data.targets), return_counts=True)
         chances = counts / counts.sum()
         return float(np.exp(-(chances * np.log(chances)).sum()))

@@ -1,4 +1,4 @@
-"""What somebody thinks, from the review that they wrote (paper: ERNN, section 4: Yelp-5)."""
+"""The rating of a review from its words (paper: ERNN, section 4: Yelp-5)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 from autapse import checks
 from autapse.data.cache import cached, pack_strings, unpack_strings
 from autapse.data.formats.reviews import Review, iterate_imdb, iterate_yelp
-from autapse.data.places import source
+from autapse.data.paths import source
 from autapse.data.ragged import Ragged
 from autapse.data.vocabulary import UNKNOWN, Vocabulary
 from autapse.tasks.base import Kind, Metric, Signature
@@ -23,12 +23,15 @@ from autapse.tasks.stored import Examples, Parts, Stored
 
 @dataclass(frozen=True, kw_only=True)
 class ReviewTask(Stored):
-    """The words of a review, the most frequent ones of the training part by name; y is its rating."""
+    """x_t is word t of a review; y is its rating.
+
+    Args:
+        vocabulary_size: Number of words in the vocabulary, the most frequent ones; all others are read as <unk>.
+        length: Number of words to read, the last ones of the review.
+    """
 
     vocabulary_size: int = 20_000
-    """Words that are told apart; all others are one."""
     length: int = 300
-    """Words of a review that are read, its last ones."""
 
     kind: ClassVar[Kind] = "classification"
     metric: ClassVar[Metric] = "error rate"
@@ -43,7 +46,7 @@ class ReviewTask(Stored):
 
     @abstractmethod
     def _read(self) -> tuple[Parts, tuple[str, ...]]:
-        """The parts and the words."""
+        """The parts of the data set, and the vocabulary."""
 
     def parts(self) -> Parts:
         return self._read()[0]
@@ -55,14 +58,20 @@ class ReviewTask(Stored):
 
 @dataclass(frozen=True, kw_only=True)
 class Yelp(ReviewTask):
-    """The words of a review; y is its stars, one to five."""
+    """x_t is word t of a review; y is the number of its stars, one to five.
+
+    Args:
+        limit: Maximum number of reviews in the training set and in the test set; the papers use 500,000 each.
+        vocabulary_size: Number of words in the vocabulary, the most frequent ones; all others are read as <unk>.
+        length: Number of words to read, the last ones of the review.
+        validation: Share of the training reviews that is held out for validation.
+    """
 
     limit: int = 500_000
-    """Reviews to read of each part; the papers have 500,000 of each."""
 
     name: ClassVar[str] = "yelp"
     data_sets: ClassVar[tuple[str, ...]] = ("yelp",)
-    summary: ClassVar[str] = "give the stars of a review from its words"
+    summary: ClassVar[str] = "predict the stars of a review from its words"
     classes: ClassVar[tuple[str, ...]] = tuple("12345")
 
     def __post_init__(self) -> None:
@@ -75,11 +84,17 @@ class Yelp(ReviewTask):
 
 @dataclass(frozen=True, kw_only=True)
 class IMDB(ReviewTask):
-    """The words of a film's review; y is whether it is good."""
+    """x_t is word t of a film review; y is whether it is good.
+
+    Args:
+        vocabulary_size: Number of words in the vocabulary, the most frequent ones; all others are read as <unk>.
+        length: Number of words to read, the last ones of the review.
+        validation: Share of the training reviews that is held out for validation.
+    """
 
     name: ClassVar[str] = "imdb"
     data_sets: ClassVar[tuple[str, ...]] = ("imdb",)
-    summary: ClassVar[str] = "tell a good film review from a bad one by its words"
+    summary: ClassVar[str] = "predict whether a film review is good or bad from its words"
     classes: ClassVar[tuple[str, ...]] = ("bad", "good")
 
     def _read(self) -> tuple[Parts, tuple[str, ...]]:
@@ -91,7 +106,7 @@ def _parsed(
     name: str, path: Path, vocabulary_size: int, length: int, limit: int | None
 ) -> tuple[Parts, tuple[str, ...]]:
     def parse() -> dict[str, np.ndarray]:
-        # Upstream's JSON has no parts: the first half of what is read trains, the other tests.
+        # The JSON file is not split: we train on the first half of the reviews and test on the second half.
         reviews = iterate_imdb(path) if limit is None else iterate_yelp(path, 2 * limit)
         return _numbered(reviews, vocabulary_size, length, limit)
 
@@ -105,7 +120,7 @@ def _parsed(
 
 
 def _numbered(reviews: Iterable[Review], vocabulary_size: int, length: int, limit: int | None) -> dict[str, np.ndarray]:
-    """Reviews as numbers, read once: a million of them as words would not fit into memory."""
+    """Reviews as word ids, read once: a million reviews as text would not fit into memory."""
     seen: dict[str, int] = {}
     read: dict[str, tuple[list[np.ndarray], list[int]]] = {part: ([], []) for part in ("train", "test", "all")}
     for review in reviews:
@@ -125,7 +140,7 @@ def _numbered(reviews: Iterable[Review], vocabulary_size: int, length: int, limi
     arrays = {"words": pack_strings(vocabulary.to_text().splitlines())}
     unknown = vocabulary.ids([UNKNOWN]).astype(np.int32)
     for part, (texts, labels) in read.items():
-        # A blank review is one unknown word: the network must say something all the same.
+        # An empty review becomes one unknown word, because the network needs at least one step.
         ragged = Ragged.of([number[text[-length:]] if len(text) else unknown for text in texts])
         arrays |= {f"{part}_ids": ragged.values, f"{part}_lengths": ragged.lengths}
         arrays[f"{part}_labels"] = np.array(labels, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Time series with a label or a number each: a set of the UEA and UCR archive by name, or a file of one's own."""
+"""Time series with a class or values to predict: data sets of the UEA and UCR archive, or your own file."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 
 from autapse import checks
+from autapse.data.archives import open_tree
 from autapse.data.catalogue import ARCHIVE
 from autapse.data.formats.table import read_series
 from autapse.data.formats.timeseries import Series, number_or_none, share_labels
-from autapse.data.places import source
-from autapse.data.tree import open_tree
+from autapse.data.paths import source
 from autapse.tasks.base import Data, Kind, Metric, Signature, dense, majority_error
 from autapse.tasks.stored import Examples, Parts, Stored, held_out, standardisation
 
@@ -27,7 +27,11 @@ SUFFIXES = (".ts", ".tsv", ".csv", ".npz", ".ts.gz", ".tsv.gz", ".csv.gz")
 
 @dataclass(frozen=True, kw_only=True)
 class SeriesTask(Stored):
-    """x_t are the channels of a series, standardised; y is its class, or the numbers that belong to it."""
+    """x_t are the channels of a series, standardised; y is its class, or its values to predict.
+
+    Args:
+        validation: Share of the training series that is held out for validation.
+    """
 
     validation: float = 0.2
 
@@ -74,13 +78,17 @@ class SeriesTask(Stored):
 
 @dataclass(frozen=True, kw_only=True)
 class Archive(SeriesTask):
-    """A set of the UEA and UCR time series archive, with the archive's own test part."""
+    """A data set of the UEA and UCR time series archive, with the archive's own test set.
+
+    Args:
+        dataset: Its name, such as JapaneseVowels.
+        validation: Share of the training series that is held out for validation.
+    """
 
     dataset: str
-    """Its name, such as JapaneseVowels."""
 
     name: ClassVar[str] = "uea"
-    summary: ClassVar[str] = "classify the series of a set of the UEA and UCR archive, such as JapaneseVowels"
+    summary: ClassVar[str] = "classify the series of a data set of the UEA and UCR archive, such as JapaneseVowels"
 
     def both(self) -> tuple[Series, Series]:
         return _upstream(source(f"{ARCHIVE}/{self.dataset}"), self.dataset)
@@ -88,16 +96,22 @@ class Archive(SeriesTask):
 
 @dataclass(frozen=True, kw_only=True)
 class OwnSeries(SeriesTask):
-    """Your own series from a file: .ts, .tsv, .csv or .npz; what is known of each is its class or numbers."""
+    """Your own series from a file, .ts, .tsv, .csv or .npz; y is the class of each series, or values to predict.
+
+    Args:
+        path: The file with the training series (and the test series, if there is no test file).
+        test: The file with the test series; by default X_TEST in the folder of X_TRAIN. Without such a file, a share of
+            the series is held out.
+        test_share: Share of the series in the test set, if there is no test file.
+        targets: Whether targets are classes or values to predict (numbers). With "as they look", text and integers are
+            classes.
+        validation: Share of the training series that is held out for validation.
+    """
 
     path: str
-    """The file with the series to train on (and, without a test file, to test on)."""
     test: str | None = None
-    """The file with the test series; by default X_TEST beside X_TRAIN, else a fifth of the series is set aside."""
     test_share: float = 0.2
-    """Share of the series to test on where there is no file of them."""
     targets: Targets = "as they look"
-    """Whether targets are names of classes or numbers to predict; as they look, text and whole numbers are classes."""
 
     name: ClassVar[str] = "file"
     summary: ClassVar[str] = "learn from your own series: autapse run my.ts (.tsv, .csv, .npz)"
@@ -106,7 +120,7 @@ class OwnSeries(SeriesTask):
         super().__post_init__()
         checks.number("test_share", self.test_share, above=0.0, high=0.9)
         checks.one_of("targets", self.targets, get_args(Targets))
-        object.__setattr__(self, "path", _absolute(self.path))  # a run is looked at from other folders too
+        object.__setattr__(self, "path", _absolute(self.path))  # the run may be loaded from another folder
         if self.test is not None:
             object.__setattr__(self, "test", _absolute(self.test))
 
@@ -124,44 +138,44 @@ class OwnSeries(SeriesTask):
 
 
 def _absolute(path: str) -> str:
-    """A full path with the name that was given: what a link leads to may have another ending."""
+    """The absolute path. A link is not resolved, because its target may have another suffix."""
     return str(Path(os.path.realpath(Path(path).parent), Path(path).name))
 
 
 def _understood(path: str, both: tuple[Series, Series], targets: Targets) -> tuple[Series, Series]:
-    """Classes taken for the numbers that they are named by."""
+    """Read the names of the classes as values, if `targets` asks for it."""
     labels = both[0].labels
     if targets == "classes" or not labels:
         if targets == "classes" and not labels:
-            checks.fail("targets", f"be numbers for {path}, whose targets are no whole numbers and no text", targets)
+            checks.fail("targets", f"be numbers for {path}, whose targets are neither integers nor text", targets)
         return both
     numbers = [number_or_none(label) for label in labels]
     if None in numbers:
-        checks.fail("targets", f"be classes for {path}, which has targets that are no numbers", targets)
+        checks.fail("targets", f"be classes for {path}, which has targets that are not numbers", targets)
     values = np.array(numbers, dtype=np.float32)
     train, test = (Series(series.inputs, values[series.targets], ()) for series in both)
     return train, test
 
 
 def _targets(series: Series) -> np.ndarray:
-    """[N] int64 of classes, [N, K] float32 of numbers."""
+    """The targets: classes as [N] int64, values as [N, K] float32."""
     return series.targets.reshape(len(series.targets), -1) if series.targets.dtype.kind == "f" else series.targets
 
 
 @lru_cache(maxsize=4)
 def _upstream(place: Path, name: str) -> tuple[Series, Series]:
-    """The two files of a set, in a folder or in a zip."""
+    """The training and test series of a data set, from a folder or a zip file."""
     return _pair(*(_find(place, f"{name}_{part}") for part in ("TRAIN", "TEST")))
 
 
 def _find(place: Path, stem: str) -> Any:
-    """The file of a part, wherever in the folder or the zip it lies."""
+    """The file whose name begins with `stem`, anywhere in the folder or the zip file."""
     with open_tree(place) as tree:
         known = {PurePosixPath(name).name: name for name in tree.names()}
-    found = [known[f"{stem}{suffix}"] for suffix in SUFFIXES if f"{stem}{suffix}" in known]
-    if not found:
+    names = [known[f"{stem}{suffix}"] for suffix in SUFFIXES if f"{stem}{suffix}" in known]
+    if not names:
         raise checks.InputError(f"{place / stem}{SUFFIXES[0]} is missing.")
-    return place / found[0] if place.is_dir() else zipfile.Path(place, found[0])
+    return place / names[0] if place.is_dir() else zipfile.Path(place, names[0])
 
 
 def _pair(train: Path, test: Path) -> tuple[Series, Series]:
@@ -177,10 +191,10 @@ _files = lru_cache(maxsize=4)(_pair)
 
 @lru_cache(maxsize=4)
 def _divided(path: Path, share: float) -> tuple[Series, Series]:
-    """A file's series in two; which ones test does not depend on a run's seed."""
+    """Split the series of a file into training and test. The split does not depend on the seed of a run."""
     series = read_series(path)
     if len(series) < 3:
-        checks.fail(str(path), "have at least three series, to train, choose and test on", len(series))
+        checks.fail(str(path), "have at least three series, for training, validation and test", len(series))
     held = held_out(Examples(series.inputs, series.targets), share, seed=0)
     train, test = (
         Series(series.inputs.take(np.flatnonzero(side)), series.targets[side], series.labels) for side in (~held, held)

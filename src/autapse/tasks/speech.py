@@ -12,7 +12,7 @@ import numpy as np
 from autapse import checks
 from autapse.data.cache import cached, pack_strings, unpack_strings
 from autapse.data.formats.speech_commands import read_speech_commands
-from autapse.data.places import source
+from autapse.data.paths import source
 from autapse.tasks.base import SPLITS, Kind, Metric, Signature
 from autapse.tasks.stored import Examples, Parts, Stored, standardisation
 
@@ -21,15 +21,18 @@ from autapse.tasks.stored import Examples, Parts, Stored, standardisation
 class Speech(Stored):
     """One second of speech as 99 frames of 32 log filterbank energies, standardised; y is the word.
 
-    The data set's own validation and test parts are used, which share no speaker with the training part.
+    The validation and test sets are those of the data set. They share no speaker with the training set.
+
+    Args:
+        classes: All 30 words; or 12 classes: ten commands, other words and silence.
+        validation: Any value above 0 uses the data set's validation set; 0 trains on it too.
     """
 
     classes: Literal[12, 30] = 30
-    """All 30 words; or ten commands, other words and silence."""
 
     name: ClassVar[str] = "speech"
     data_sets: ClassVar[tuple[str, ...]] = ("speech-commands",)
-    summary: ClassVar[str] = "recognise a spoken command from a second of sound"
+    summary: ClassVar[str] = "recognise a spoken command from one second of sound"
     kind: ClassVar[Kind] = "classification"
     metric: ClassVar[Metric] = "error rate"
     baseline_text: ClassVar[str] = "always the most frequent word"

@@ -1,4 +1,4 @@
-"""Tasks whose data lie in files: what is held out of the training data, and by whom it was recorded."""
+"""Tasks with data in files, and the validation sets that are held out of the training data."""
 
 from __future__ import annotations
 
@@ -15,18 +15,24 @@ from autapse.tasks.base import SPLITS, Data, Split, Task, Transform, dense, majo
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """One part of a data set, as upstream divides it."""
+    """N examples of one part of a data set.
+
+    Args:
+        inputs: Sequences, [N, T, D] or ragged.
+        targets: Their targets, as in `Data`.
+        groups: [N] the subject or speaker of each example. Validation holds out whole groups, so that the network has
+            not been trained on these people.
+    """
 
     inputs: np.ndarray | Ragged
     targets: np.ndarray | Ragged
     groups: np.ndarray | None = None
-    """[N]: who recorded each; a validation set must not know the voices of the training set."""
 
     def __len__(self) -> int:
         return len(self.inputs)
 
     def take(self, index: np.ndarray) -> Examples:
-        """Some of the examples, in the order asked for."""
+        """The examples at `index`, in this order. The groups are dropped."""
         return Examples(_take(self.inputs, index), _take(self.targets, index))
 
     def __add__(self, other: Examples) -> Examples:
@@ -35,7 +41,7 @@ class Examples:
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """A data set as upstream divides it; most have no validation part of their own."""
+    """The parts of a data set as its authors divide it; most have no validation part."""
 
     train: Examples
     test: Examples
@@ -44,24 +50,28 @@ class Parts:
 
 @dataclass(frozen=True, kw_only=True)
 class Stored(Task):
-    """A task whose data lie in files."""
+    """A task with data in files.
+
+    Args:
+        validation: Share of the training data that is held out for validation, by subject or speaker if they are known;
+            0 trains on all data and keeps the last weights. If the data set has a validation set, any value above 0
+            uses that one.
+    """
 
     validation: float = 0.1
-    """Share of the training data that is held out to choose by, whole subjects or speakers where they are known (the
-    data set's own validation part where it has one); 0 trains on everything and keeps the last weights."""
 
     data_sets: ClassVar[tuple[str, ...]] = ()
-    """What it needs, as `autapse data list` names it; any one will do. Empty where an option says what to read."""
+    """The data sets of the task in `autapse data list`; any one is enough. Empty if an option says what to read."""
 
     def __post_init__(self) -> None:
         checks.number("validation", self.validation, low=0.0, high=0.9)
 
     @abstractmethod
     def parts(self) -> Parts:
-        """The whole data set, read once and kept."""
+        """The whole data set. It is read once and kept in memory."""
 
     def transform(self, split: Split, seed: int) -> Transform | None:
-        """What makes the inputs of a batch from the stored ones; None where they are used as they are."""
+        """The function that computes the inputs of a batch from the stored ones; None if they are used unchanged."""
         return None
 
     def split(self, split: Split, seed: int) -> Data:
@@ -88,7 +98,7 @@ class Stored(Task):
 
 
 def held_out(examples: Examples, share: float, seed: int) -> np.ndarray:  # [N] bool
-    """Which examples are for validation: whole groups where there are any, else each class in proportion."""
+    """Which examples are held out: whole groups if there are any, otherwise all classes in proportion."""
     rng, size = np.random.default_rng([seed, 3]), len(examples)
     held = np.zeros(size, dtype=bool)
     if not share:
@@ -96,21 +106,21 @@ def held_out(examples: Examples, share: float, seed: int) -> np.ndarray:  # [N] 
     if examples.groups is not None:
         groups, counts = np.unique(examples.groups, return_counts=True)
         order = rng.permutation(len(groups))
-        # As many groups as come nearest to the share, but at least one, and one left to train on.
+        # The number of groups that comes closest to the share, but at least one, and not all of them.
         enough = int(np.argmin(np.abs(np.cumsum(counts[order]) - share * size))) + 1
         chosen = groups[order[: min(enough, len(groups) - 1)]]
         return np.isin(examples.groups, chosen)
     if isinstance(examples.targets, np.ndarray) and examples.targets.dtype.kind == "i" and examples.targets.ndim == 1:
         for label in np.unique(examples.targets):
             members = rng.permutation(np.flatnonzero(examples.targets == label))
-            held[members[: min(round(share * len(members)), len(members) - 1)]] = True  # one is left to train on
-    if not held.any():  # numbers to predict, or classes too small to share
+            held[members[: min(round(share * len(members)), len(members) - 1)]] = True  # keep one to train on
+    if not held.any():  # values to predict, or classes with too few examples
         held[rng.permutation(size)[: min(max(1, round(share * size)), size - 1)]] = True
     return held
 
 
 def standardisation(values: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...]]:  # [..., D]
-    """Mean and scale of each channel; one that never changes is left at its size."""
+    """Mean and standard deviation of each channel. A constant channel has scale 1."""
     flat = values.reshape(-1, values.shape[-1])
     mean, scale = flat.mean(axis=0, dtype=np.float64), flat.std(axis=0, dtype=np.float64)
     return tuple(mean.tolist()), tuple(np.where(scale > 0, scale, 1.0).tolist())

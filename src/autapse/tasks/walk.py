@@ -16,24 +16,31 @@ from autapse.tasks.change_point import Direction, drift_posterior
 class Walk(Generated):
     """x_0 = 0, x_t = x_{t−1} + N(0, I) + b·w_t·v with w_t = clip(t − t0, 0, 1); y_t = 1 where t > t0.
 
-    Each walk has its own N, uniform in 1 … max_length, t0, uniform in [0, N), and v. Its times are 0 … N, so it has
+    Each walk has its own N (uniform in 1 … max_length), t0 (uniform in [0, N)) and v. Its times are 0 … N, so it has
     N + 1 points, and its drift always begins before the last one.
+
+    Args:
+        max_length: Largest N; the longest walk has max_length steps and one more point.
+        dimensions: Dimension d of the space.
+        bias: Drift b per step; a smaller value is harder.
+        direction: Direction v of the drift: uniform in [0, 1]^d, or a random unit vector.
+        train_size, validation_size, test_size: Number of walks in each split.
+
+    Example:
+        >>> Walk(max_length=10).split("test", seed=0).inputs.shape
+        (5000, 11, 8)
     """
 
     train_size: int = 50_000
     validation_size: int = 2_500
     test_size: int = 5_000
     max_length: int = 40
-    """Largest N: the longest walk takes this many steps and has one point more."""
     dimensions: int = 8
-    """Dimension d of the space."""
     bias: float = 0.5
-    """Drift b per step: the smaller, the harder."""
     direction: Direction = "uniform"
-    """Direction v of the drift: uniform in [0, 1]^d, or a random unit vector."""
 
     name: ClassVar[str] = "walk"
-    summary: ClassVar[str] = "say at every step of a random walk whether its drift has begun"
+    summary: ClassVar[str] = "predict at every step of a random walk whether its drift has begun"
     kind: ClassVar[Kind] = "tagging"
     metric: ClassVar[Metric] = "error rate"
     baseline_text: ClassVar[str] = "always the more frequent class"
@@ -73,7 +80,7 @@ class Walk(Generated):
         return majority_error(data.targets)
 
     def floor(self, data: Data) -> float:
-        """The error of naming the more probable class at every step, given the whole walk but neither t0 nor v."""
+        """The error of predicting the more probable class at every step, given the whole walk but neither t0 nor v."""
         targets = dense(data.targets)
         valid = targets != IGNORE
         likely = drift_posterior(data, self.bias, self.direction) > 0.5

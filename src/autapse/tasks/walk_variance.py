@@ -13,16 +13,24 @@ from autapse.tasks.base import Data, Generated, Kind, Metric, Split, dense, gene
 
 @dataclass(frozen=True, kw_only=True)
 class WalkVariance(Generated):
-    """X_0 = 0, X_t ~ N(X_{t−1}, σ_i·I) in two dimensions, t = 1 … length; the class is i, half of the walks each."""
+    """X_0 = 0, X_t ~ N(X_{t−1}, σ_i·I) in two dimensions, t = 1 … length; y = i. Half of the walks are of each class.
+
+    Args:
+        length: Steps T of every walk.
+        variances: Variances σ_0 and σ_1 of one step in each dimension, one per class.
+        train_size, validation_size, test_size: Number of walks in each split.
+
+    Example:
+        >>> WalkVariance(length=20).split("validation", seed=0).inputs.shape
+        (1000, 20, 2)
+    """
 
     test_size: int = 10_000
     length: int = 100
-    """Steps T of every walk."""
     variances: tuple[float, float] = (0.1, 1.0)
-    """Variances σ_0 and σ_1 of one step in each dimension, one per class."""
 
     name: ClassVar[str] = "walk-variance"
-    summary: ClassVar[str] = "tell random walks of small steps from those of large ones"
+    summary: ClassVar[str] = "classify random walks by the size of their steps"
     kind: ClassVar[Kind] = "classification"
     metric: ClassVar[Metric] = "error rate"
     baseline_text: ClassVar[str] = "always the more frequent class"
@@ -51,8 +59,8 @@ class WalkVariance(Generated):
         return majority_error(data.targets)
 
     def floor(self, data: Data) -> float:
-        """The error of the likelihood ratio test, which knows both variances; the classes are equally likely."""
+        """The error of the likelihood ratio test with known variances; the classes are equally likely."""
         steps = np.diff(dense(data.inputs).astype(float), axis=1, prepend=0)
-        energy, numbers = np.square(steps).sum(axis=(1, 2)), steps[0].size
-        likelihood = [-(numbers * np.log(s) + energy / s) / 2 for s in self.variances]
+        energy, count = np.square(steps).sum(axis=(1, 2)), steps[0].size
+        likelihood = [-(count * np.log(s) + energy / s) / 2 for s in self.variances]
         return float(np.mean(np.argmax(likelihood, axis=0) != data.targets))

@@ -1,1 +1,1 @@
-"""One upstream file format per file: bytes in, arrays out; a damaged file gives one line with file and position."""
+"""Readers, one file format per module. The error for a damaged file names the file and the position."""

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from autapse import checks
-from autapse.data.tree import Tree, damaged, open_tree, text_lines, whole_number
+from autapse.data.archives import Tree, open_tree
+from autapse.data.reading import damaged, text_lines, whole_number
 
 TASKS = 20
 SPLITS = ("train", "test")
@@ -19,14 +20,14 @@ class Question(NamedTuple):
     """A question with all statements before it in its story. Tokens are lower-case, without "." and "?"."""
 
     statements: tuple[tuple[str, ...], ...]
-    numbers: tuple[int, ...]  # the line number of each statement in its story: questions count too
+    numbers: tuple[int, ...]  # the line number of each statement in its story; questions are counted too
     question: tuple[str, ...]
     answer: str  # a list such as "milk,football" is one answer
-    supports: tuple[int, ...]  # the line numbers of the statements that the answer follows from
+    supports: tuple[int, ...]  # the line numbers of the statements that imply the answer
 
 
 class _Story:
-    """What was told since the last line with number 1."""
+    """The statements since the last line with number 1."""
 
     def __init__(self) -> None:
         self.last = 0
@@ -40,12 +41,12 @@ class _Story:
             raise ValueError(f"{supports!r} are not line numbers")
         for number in numbers:
             if number not in self.statements:
-                raise ValueError(f"the answer rests on line {number}, which is no statement before the question")
-        statements, told = tuple(self.statements.values()), tuple(self.statements)
-        return Question(statements, told, _tokens(text), answer.strip().lower(), numbers)
+                raise ValueError(f"the answer refers to line {number}, which is not a statement before the question")
+        statements, lines = tuple(self.statements.values()), tuple(self.statements)
+        return Question(statements, lines, _tokens(text), answer.strip().lower(), numbers)
 
     def line(self, number: int, text: str) -> Question | None:
-        """Take the line in; its question if it is one."""
+        """Read one line. Returns the question if the line is one."""
         if number != self.last + 1:
             raise ValueError(f"line {number} of the story follows line {self.last}")
         self.last = number
@@ -54,7 +55,7 @@ class _Story:
             self.statements[number] = _tokens(text)
             return None
         if len(fields) != 3:
-            raise ValueError(f"a question has 3 parts separated by tabs, this line {len(fields)}")
+            raise ValueError(f"a question has 3 parts separated by tabs, but this line has {len(fields)}")
         return self.ask(*fields)
 
 
@@ -72,10 +73,10 @@ def read_babi(source: Tree | Path, task: int, split: str) -> list[Question]:
 def _read(tree: Tree, task: int, split: str) -> list[Question]:
     # The archive has the same file names under en-10k, hn and shuffled as well.
     wanted = re.compile(rf"(|.*/)en/qa{task}_[^/]+_{split}\.txt|qa{task}_[^/]+_{split}\.txt")
-    found = [name for name in tree.names() if wanted.fullmatch(name)]
-    if not found:
+    matches = [name for name in tree.names() if wanted.fullmatch(name)]
+    if not matches:
         raise checks.InputError(f"{tree.where(f'en/qa{task}_*_{split}.txt')} is missing.")
-    return _questions(text_lines(tree.read(found[0]), tree.where(found[0])), tree.where(found[0]))
+    return _questions(text_lines(tree.read(matches[0]), tree.where(matches[0])), tree.where(matches[0]))
 
 
 def _questions(lines: list[str], name: str) -> list[Question]:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
+from autapse.data.archives import Tree, open_tree
 from autapse.data.formats.recordings import folder_of
-from autapse.data.tree import Tree, damaged, open_tree
+from autapse.data.reading import damaged
 
 TRAIN = tuple(f"data_batch_{n}.bin" for n in range(1, 6))
 TEST = "test_batch.bin"
@@ -16,7 +17,7 @@ CLASSES = 10
 
 
 def read_cifar10(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Training images uint8 [N, 32, 32, 3] and labels int64 [N], then the test ones, from archive or folder."""
+    """Images uint8 [N, 32, 32, 3] and labels int64 [N] of the training set, then of the test set."""
     with open_tree(path) as tree:
         folder = folder_of(tree, TRAIN[0])
         batches = [_batch(tree, folder + name) for name in TRAIN]
@@ -28,7 +29,7 @@ def read_cifar10(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.nda
 def _batch(tree: Tree, name: str) -> tuple[np.ndarray, np.ndarray]:
     content, where = tree.read(name), tree.where(name)
     if len(content) == 0 or len(content) % RECORD:
-        damaged(where, f"byte {len(content)}", f"it ends inside a record; records take {RECORD} bytes")
+        damaged(where, f"byte {len(content)}", f"it ends inside a record; a record has {RECORD} bytes")
     records = np.frombuffer(content, np.uint8).reshape(-1, RECORD)
     labels = records[:, 0].astype(np.int64)
     if labels.max() >= CLASSES:

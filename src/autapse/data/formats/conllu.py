@@ -7,20 +7,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 from autapse import checks
-from autapse.data.tree import damaged, read_bytes, text_lines
+from autapse.data.reading import damaged, read_bytes, text_lines
 
 OPEN = ("ADJ", "ADV", "INTJ", "NOUN", "PROPN", "VERB")
 CLOSED = ("ADP", "AUX", "CCONJ", "DET", "NUM", "PART", "PRON", "SCONJ")
 UPOS = {*OPEN, *CLOSED, "PUNCT", "SYM", "X", "_"}
 COLUMNS = 10
-NUMBER = r"[1-9]\d{0,17}"  # Python refuses to read thousands of digits
+NUMBER = r"[1-9]\d{0,17}"  # Python does not parse thousands of digits
 WORD = re.compile(NUMBER)
-# "don't" as 2-3 is words 2 and 3 once more, and 8.1 is a word that the text does not have.
+# A line 2-3 ("don't") repeats words 2 and 3, and a line 8.1 is a word that is not in the text. Both are skipped.
 SKIPPED = re.compile(rf"{NUMBER}-{NUMBER}|(?:0|{NUMBER})\.{NUMBER}")
 
 
 class Sentence(NamedTuple):
-    """The words of one sentence with their universal and their treebank's own part of speech."""
+    """The words of one sentence with their universal tags and the treebank's own tags."""
 
     forms: tuple[str, ...]
     upos: tuple[str, ...]
@@ -35,14 +35,14 @@ class TaggedSentence(NamedTuple):
 
 
 class _Words:
-    """The sentence that is being read: its words so far, and what its next line may be."""
+    """The sentence that is being read: its words so far."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[str, str, str]] = []
         self.commented = False
 
     def line(self, line: str) -> str:
-        """Take one line; what is wrong with it, or nothing."""
+        """Read one line. Returns what is wrong with it, or an empty string."""
         if line.startswith("#"):
             self.commented = True
             return "a comment follows a word; a blank line must end the sentence first" if self.rows else ""
@@ -55,7 +55,7 @@ class _Words:
 
     def _place(self, place: str) -> str:
         if not WORD.fullmatch(place):
-            return f"{place!r} is no word number"
+            return f"{place!r} is not a word number"
         if int(place) != len(self.rows) + 1:
             hint = "; a blank line must end the sentence first" if place == "1" else ""
             return f"word {place} follows word {len(self.rows)}{hint}"
@@ -65,12 +65,12 @@ class _Words:
         if not (form and xpos):
             return f"the {'tag' if form else 'word'} is empty"
         if upos not in UPOS:
-            return f"{upos!r} is no universal part of speech"
+            return f"{upos!r} is not a universal part of speech"
         self.rows.append((form, upos, xpos))
         return ""
 
     def _due(self, place: str) -> bool:
-        """Whether a range starts at the next word, or an empty node stands behind the last one."""
+        """Whether a range starts at the next word, or an empty node comes after the last word."""
         first = int(re.split("[-.]", place)[0])
         return first == len(self.rows) + ("-" in place)
 
@@ -80,7 +80,7 @@ class _Words:
 
 
 def read_conllu(path: Path) -> list[Sentence]:
-    """The sentences of a .conllu file; multiword ranges such as 1-2 and empty nodes such as 1.1 are left out."""
+    """The sentences of a .conllu file. Multiword ranges such as 1-2 and empty nodes such as 1.1 are skipped."""
     sentences, words, number = [], _Words(), 0
     for number, line in enumerate(text_lines(read_bytes(path), path), 1):
         if line:
@@ -92,30 +92,30 @@ def read_conllu(path: Path) -> list[Sentence]:
         else:
             damaged(path, f"line {number}", "a blank line ends a sentence without words")
     if words.rows or words.commented:
-        damaged(path, f"line {number}", "the last sentence has no blank line after it, so the file was cut")
+        damaged(path, f"line {number}", "the last sentence has no blank line after it, so the file is incomplete")
     return sentences
 
 
 def read_tagged_lines(path: Path) -> list[TaggedSentence]:
-    """The sentences of a file with a word and its tag per line, a tab or spaces between, a blank line after each."""
-    found = []
+    """The sentences of a file with one word and its tag per line and a blank line after each sentence."""
+    tagged = []
     for sentence in _line_sentences(path):
         for number, line, fields in sentence:
             if len(fields) != 2 or not all(fields):
-                damaged(path, f"line {number}", f"{line!r} is not one word and one tag with a tab or spaces between")
-        found.append(TaggedSentence(*zip(*(fields for _, _, fields in sentence), strict=True)))
-    return found
+                damaged(path, f"line {number}", f"{line!r} is not one word and one tag, separated by a tab or spaces")
+        tagged.append(TaggedSentence(*zip(*(fields for _, _, fields in sentence), strict=True)))
+    return tagged
 
 
 def read_words(path: Path) -> list[TaggedSentence]:
-    """The sentences of a .txt as `read_tagged_lines` has it, or with the words alone, one per line; then no tags."""
+    """The sentences of a .txt file with a word and its tag per line, or with one word per line and no tags."""
     sentences = _line_sentences(path)
     entries = [entry for sentence in sentences for entry in sentence]
     fields_each = len(entries[0][2])
     for number, line, fields in entries:
         if len(fields) != fields_each or fields_each > 2 or not all(fields):
             raise checks.InputError(
-                f"{path}, line {number}: {line!r} is not one word, nor one word and its tag as on all lines. "
+                f"{path}, line {number}: {line!r} is not one word; or one word and its tag, if all lines have one. "
                 "Write one word per line and a blank line after each sentence."
             )
     if fields_each == 2:
@@ -124,16 +124,16 @@ def read_words(path: Path) -> list[TaggedSentence]:
 
 
 def _line_sentences(path: Path) -> list[list[tuple[int, str, list[str]]]]:
-    """For each sentence its lines: number, text, and fields."""
+    """The lines of each sentence: number, text and fields."""
     sentences: list[list[tuple[int, str, list[str]]]] = [[]]
     content = read_bytes(path)
-    # Such files are often written by hand, so the last line break may be missing, and blank lines may be too many.
+    # Such files are often written by hand: the last line break may be missing, and there may be extra blank lines.
     for number, line in enumerate(text_lines(content.removesuffix(b"\n") + b"\n", path), 1):
         if line.strip():
             sentences[-1].append((number, line, line.split("\t") if "\t" in line else line.split()))
         else:
             sentences.append([])
-    found = [sentence for sentence in sentences if sentence]
-    if not found:
+    sentences = [sentence for sentence in sentences if sentence]
+    if not sentences:
         damaged(path, "line 1", "it has no sentence")
-    return found
+    return sentences

@@ -8,23 +8,24 @@ from pathlib import Path
 
 import numpy as np
 
+from autapse.data.archives import Tree, open_tree
 from autapse.data.formats.npy import read_npz
 from autapse.data.formats.recordings import Recordings, folder_of, numbers
-from autapse.data.tree import Tree, damaged, open_tree, read_bytes
+from autapse.data.reading import damaged, read_bytes
 
 STEPS, CHANNELS = 125, 45
 ACTIVITIES, SUBJECTS = 19, 8
 SEGMENT = re.compile(r"a(\d\d)/p(\d)/s(\d\d)\.txt(\.\w+)?")
-# The papers state 4560 training and 4560 test segments and no rule. Half of the subjects is our reading: segments of
-# one subject's five minutes resemble each other too much to stand on both sides.
+# The papers state 4560 training and 4560 test segments, but not how they were split. We split by subject, because the
+# segments of one subject's five minutes are too similar to be in both sets.
 FIRST_TEST_SUBJECT = 5
 ARRAYS = ("hi", "lo", "step", "activity", "subject")
 
 
 def read_dsa(path: Path) -> Recordings:
-    """Upstream's folder or zip (data/a01/p1/s01.txt ...), or the quantised .npz, compressed or not.
+    """Read the original folder or zip (data/a01/p1/s01.txt ...), or the quantised .npz, compressed or not.
 
-    Upstream has 19 activities × 8 subjects × 60 segments; part of each will do if no file of the grid is missing.
+    The data set has 19 activities × 8 subjects × 60 segments. A part of each is enough, if the grid has no gaps.
     """
     if ".npz" in path.suffixes:
         windows, activities, subjects = _quantised(path)
@@ -36,8 +37,8 @@ def read_dsa(path: Path) -> Recordings:
 
 def _segments(tree: Tree) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     folder = folder_of(tree, "a01/p1/s01.txt")
-    found = [match for name in tree.names() if (match := SEGMENT.fullmatch(name.removeprefix(folder)))]
-    grid = list(product(*(sorted({match[group] for match in found}) for group in (1, 2, 3))))
+    matches = [match for name in tree.names() if (match := SEGMENT.fullmatch(name.removeprefix(folder)))]
+    grid = list(product(*(sorted({match[group] for match in matches}) for group in (1, 2, 3))))
     activities, subjects, _ = np.array(grid, dtype=np.int64).T
     _check_range(tree.root, "folder a{value:02d}", activities, ACTIVITIES)
     _check_range(tree.root, "folder p{value}", subjects, SUBJECTS)
@@ -71,7 +72,7 @@ def _quantised(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     _check_range(path, "array activity, place {place}", activities, ACTIVITIES)
     _check_range(path, "array subject, place {place}", subjects, SUBJECTS)
     windows = np.empty((len(activities), STEPS, len(step)), dtype=np.float32)
-    for channel, unit in enumerate(step):  # one at a time: all at once would hold the data four times over
+    for channel, unit in enumerate(step):  # one at a time: all at once would need four times the memory
         differences = (high[channel].astype(np.uint16) << 8 | low[channel]).view(np.int16)
         windows[:, :, channel] = np.cumsum(differences, axis=1, dtype=np.int16) * unit
     return windows, activities, subjects

@@ -1,4 +1,4 @@
-"""HAPT: the raw recordings behind UCI HAR's second version, filtered and cut here the way HAR's authors describe."""
+"""HAPT: the raw recordings of UCI HAR's second version, filtered and cut as HAR's authors describe."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from pathlib import Path
 import numpy as np
 
 from autapse import checks
+from autapse.data.archives import Tree, open_tree
 from autapse.data.filters import lowpass, median3
 from autapse.data.formats.recordings import Recordings, folder_of, numbers
-from autapse.data.tree import Tree, damaged, open_tree
+from autapse.data.reading import damaged
 
 RATE = 50.0  # Hz
-NOISE, GRAVITY = 20.0, 0.3  # Hz: what lies above is noise; acceleration that lies below is gravity
+NOISE, GRAVITY = 20.0, 0.3  # Hz: frequencies above are noise; acceleration below is gravity
 STEPS, STRIDE = 128, 64
-ACTIVITIES = 6  # 7 to 12 are the transitions between postures, which HAR leaves out
+ACTIVITIES = 6  # 7 to 12 are transitions between postures, which HAR does not use
 HIGHEST = 12
-TEST_SUBJECTS = (2, 4, 9, 10, 12, 13, 18, 20, 24)  # those of HAR's own split
+TEST_SUBJECTS = (2, 4, 9, 10, 12, 13, 18, 20, 24)  # as in HAR
 LABELS = "labels.txt"
 
 
 def read_hapt(path: Path) -> Recordings:
-    """HAR's windows from the folder RawData, or an archive that holds it.
+    """Read HAR's windows from the folder RawData, or from an archive that contains it.
 
     Channels as in HAR: body acceleration, gyroscope, total acceleration, each x y z.
     """
@@ -40,10 +41,10 @@ def read_hapt(path: Path) -> Recordings:
 
 
 def channels(raw: np.ndarray) -> np.ndarray:  # [T, 6] -> [T, 9] float32
-    """HAR's nine channels of one recording's acceleration and rotation.
+    """HAR's nine channels from the acceleration and rotation of one recording.
 
-    The authors state the filters, but not whether they run causally or zero-phase, nor the order of the one that
-    separates gravity. We choose zero-phase, which shifts no signal against its labels, and the same order for both.
+    The authors state the filters, but not whether they are causal or zero-phase, nor the order of the filter for
+    gravity. We use zero-phase filters, which do not shift the signal against its labels, and the same order for both.
     """
     clean = lowpass(median3(raw), NOISE, RATE)
     total, rotation = clean[:, :3], clean[:, 3:]
@@ -52,7 +53,7 @@ def channels(raw: np.ndarray) -> np.ndarray:  # [T, 6] -> [T, 9] float32
 
 
 def _rows(tree: Tree, folder: str) -> list[tuple[int, int, int, int, int]]:
-    """Experiment, user, activity, first and last sample of every labelled stretch; samples count from 1."""
+    """Experiment, user, activity, first and last sample of every labelled segment; samples are counted from 1."""
     name = tree.where(folder + LABELS)
     rows = []
     for line, row in enumerate(numbers(tree.read(folder + LABELS), name, 5), start=1):

@@ -1,4 +1,4 @@
-"""UCI HAR: windows of 128 steps at 50 Hz from a phone at the waist, already filtered and cut by its authors."""
+"""UCI HAR: windows of 128 steps at 50 Hz from a phone at the waist, filtered and cut by its authors."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
+from autapse.data.archives import Tree, open_tree
 from autapse.data.formats.recordings import Recordings, folder_of, numbers, whole_numbers
-from autapse.data.tree import Tree, damaged, open_tree
+from autapse.data.reading import damaged
 
 STEPS = 128
 SIGNALS = tuple(f"{kind}_{axis}" for kind in ("body_acc", "body_gyro", "total_acc") for axis in "xyz")
@@ -45,5 +46,5 @@ def _integers(tree: Tree, name: str, high: int, what: str, rows: int | None = No
 def _table(tree: Tree, name: str, columns: int, rows: int | None) -> np.ndarray:
     table = numbers(tree.read(name), tree.where(name), columns)
     if rows is not None and len(table) != rows:
-        damaged(tree.where(name), f"line {len(table)}", f"it has {len(table)} rows where there are {rows} labels")
+        damaged(tree.where(name), f"line {len(table)}", f"it has {len(table)} rows, but there are {rows} labels")
     return table

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
-from autapse.data.tree import damaged, read_bytes
+from autapse.data.reading import damaged, read_bytes
 
 TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
-DIMENSIONS = 32  # numpy's limit, before its version 2
+DIMENSIONS = 32  # the limit of numpy before version 2
 
 
 def read_idx(path: Path) -> np.ndarray:
-    """The array in an idx file, compressed or not, in the machine's own byte order."""
+    """The array in an idx file, compressed or not, in the byte order of this machine."""
     content = read_bytes(path)
     kind, dimensions = _magic(path, content)
     start = 4 + 4 * dimensions
@@ -23,11 +23,11 @@ def read_idx(path: Path) -> np.ndarray:
     shape = tuple(int(size) for size in np.frombuffer(content, ">u4", dimensions, 4))
     end = start + math.prod(shape) * kind.itemsize
     if len(content) < end:
-        damaged(path, f"byte {len(content)}", f"it ends early: an array of shape {shape} takes {end} bytes")
+        damaged(path, f"byte {len(content)}", f"it is too short: an array of shape {shape} needs {end} bytes")
     if len(content) > end:
         damaged(path, f"byte {end}", f"{len(content) - end} bytes follow its array of shape {shape}")
     values = np.frombuffer(content, kind, offset=start).reshape(shape)
-    return values.astype(kind.newbyteorder("="))  # a copy: an array over bytes cannot be written to
+    return values.astype(kind.newbyteorder("="))  # a copy, because an array from bytes is read-only
 
 
 def _magic(path: Path, content: bytes) -> tuple[np.dtype, int]:
@@ -35,7 +35,7 @@ def _magic(path: Path, content: bytes) -> tuple[np.dtype, int]:
     if len(content) < 4:
         damaged(path, f"byte {len(content)}", "it ends inside its magic number")
     if content[:2] != b"\0\0":
-        damaged(path, "byte 0", f"an idx file starts with two zero bytes, this one with {content[:2].hex(' ')}")
+        damaged(path, "byte 0", f"an idx file starts with two zero bytes, but this one with {content[:2].hex(' ')}")
     if content[2] not in TYPES:
         damaged(path, "byte 2", f"idx has no value type 0x{content[2]:02x}")
     if not 1 <= content[3] <= DIMENSIONS:

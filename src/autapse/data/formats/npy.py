@@ -1,4 +1,4 @@
-"""numpy's files, .npy and .npz, checked before they are loaded: a header of 200 bytes can declare a terabyte."""
+"""numpy's files, .npy and .npz. They are checked before memory is allocated: a short header can declare a terabyte."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from numpy.lib import format as npy
 
 from autapse import checks
 from autapse.data.packed import BROKEN
-from autapse.data.tree import open_member
+from autapse.data.reading import open_member
 
 HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 NOT_NUMPY = (*BROKEN, ValueError, TypeError, RuntimeError, OverflowError, LookupError, SyntaxError, TokenError)
 
 
 def read_npy(content: bytes, name: object) -> np.ndarray:
-    """The array in a .npy file's content; `name` is for messages."""
+    """The array of a .npy file with this content; `name` is used in messages."""
     if zipfile.is_zipfile(io.BytesIO(content)):
-        raise checks.InputError(f"{name} has several arrays. Name it .npz.")
+        raise checks.InputError(f"{name} has several arrays. Its name must end in .npz.")
     try:
         return _array(content)
     except NOT_NUMPY as error:
-        raise checks.InputError(f"{name} is not a whole .npy file of a plain array ({error}).") from None
+        raise checks.InputError(f"{name} is not a complete .npy file of a plain array ({error}).") from None
 
 
 def read_npz(
@@ -35,7 +35,7 @@ def read_npz(
     needed: Sequence[str],
     known: Sequence[str] | None = None,
 ) -> dict[str, np.ndarray]:
-    """The `needed` arrays in a .npz file's content; with `known`, those as well, and others are an error."""
+    """The `needed` arrays of a .npz file with this content; with `known`, those too, and any other name is an error."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             there = [member.removesuffix(".npy") for member in archive.namelist()]
@@ -44,7 +44,7 @@ def read_npz(
     except checks.InputError:
         raise
     except NOT_NUMPY as error:
-        raise checks.InputError(f"{name} is not a whole .npz file of plain arrays ({error}).") from None
+        raise checks.InputError(f"{name} is not a complete .npz file of plain arrays ({error}).") from None
 
 
 def _check_names(there: Sequence[str], path: object, needed: Sequence[str], known: Sequence[str] | None) -> None:
@@ -52,7 +52,7 @@ def _check_names(there: Sequence[str], path: object, needed: Sequence[str], know
         if name not in there:
             listed, remedy = ", ".join(there), checks.closest(name, there)
             raise checks.InputError(f"{path} has no array {name!r}; its arrays are {listed}. {remedy}".rstrip())
-    for name in there if known else ():  # a misspelt `lengths` must not turn padding into data
+    for name in there if known else ():  # if a misspelt `lengths` were ignored, padding would be read as data
         checks.one_of(f"An array's name in {path}", name, known or ())
 
 
@@ -63,7 +63,7 @@ def _member(archive: zipfile.ZipFile, key: str, path: object) -> np.ndarray:
 
 
 def _array(content: bytes) -> np.ndarray:
-    """As numpy reads it, once the header is known to declare no more than what follows it."""
+    """Read an array with numpy, after a check that its header declares no more bytes than the file has."""
     file = io.BytesIO(content)
     version = npy.read_magic(file)
     if version not in HEADERS:
@@ -71,6 +71,8 @@ def _array(content: bytes) -> np.ndarray:
     shape, _, dtype = HEADERS[version](file)
     declared, left = math.prod(shape) * dtype.itemsize, len(content) - file.tell()
     if min(shape, default=0) < 0 or declared > left:
-        raise ValueError(f"its header declares {dtype} of shape {shape}, {declared} bytes, and {left} follow")
+        raise ValueError(
+            f"its header declares {dtype} of shape {shape}, {declared} bytes, but only {left} bytes follow"
+        )
     file.seek(0)
     return np.asarray(npy.read_array(file, allow_pickle=False))

@@ -9,7 +9,8 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from autapse import checks
-from autapse.data.tree import Tree, damaged, open_tree, text_lines
+from autapse.data.archives import Tree, open_tree
+from autapse.data.reading import damaged, text_lines
 from autapse.data.vocabulary import UNKNOWN, Vocabulary
 
 FILES = {"train": "ptb.train.txt", "validation": "ptb.valid.txt", "test": "ptb.test.txt"}
@@ -25,8 +26,9 @@ class LanguageText:
 
 
 def read_ptb(path: Path) -> LanguageText:
-    """From a folder or from simple-examples.tgz. Each line's words are followed by <eos>; the words are those of train,
-    the most frequent first, and what only the other two have is <unk>.
+    """Read the text from a folder or from simple-examples.tgz. <eos> is added after each line.
+
+    The vocabulary has the words of the training text, the most frequent first. Other words are read as <unk>.
     """
     with open_tree(path) as tree:
         texts = {split: _read(tree, file) for split, file in FILES.items()}
@@ -41,18 +43,18 @@ def read_ptb(path: Path) -> LanguageText:
 
 
 def _read(tree: Tree, file: str) -> list[list[str]]:
-    """The words of each line with <eos> behind."""
+    """The words of each line, followed by <eos>."""
     name = _find(tree, file)
     lines = [line.split() for line in text_lines(tree.read(name), tree.where(name))]
     for number, line in enumerate(lines, 1):
         if EOS in line:
-            damaged(tree.where(name), f"line {number}", f"{EOS} stands for the line's end and cannot be a word")
+            damaged(tree.where(name), f"line {number}", f"{EOS} means the end of a line and cannot be a word")
         line.append(EOS)
     return lines
 
 
 def _find(tree: Tree, file: str) -> str:
-    """The file at the root, else where simple-examples.tgz has it: other folders there hold other preparations."""
+    """The path of a file: at the root, or where simple-examples.tgz has it. Its other folders have other versions."""
     for folder in ("", "data/", "simple-examples/data/"):
         if any(name in (folder + file, folder + file + ".gz") for name in tree.names()):
             return str(PurePosixPath(folder) / file)
@@ -63,4 +65,6 @@ def _refuse_unknown(text: list[list[str]], vocabulary: Vocabulary, name: str) ->
     for number, line in enumerate(text, 1):
         for word in line:
             if word not in vocabulary:
-                damaged(name, f"line {number}", f"{word!r} is not in {FILES['train']}, which has no {UNKNOWN} for it")
+                damaged(
+                    name, f"line {number}", f"{word!r} is not in {FILES['train']}, which does not have {UNKNOWN} either"
+                )

@@ -1,4 +1,4 @@
-"""Windows of sensor recordings, and the tables of numbers they are written in."""
+"""Windows of sensor recordings, and the text tables in which they are stored."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from typing import NoReturn
 import numpy as np
 
 from autapse import checks
+from autapse.data.archives import Tree
 from autapse.data.packed import DECOMPRESSORS
-from autapse.data.tree import Tree, damaged
+from autapse.data.reading import damaged
 
 
 @dataclass(frozen=True, eq=False)
 class Recordings:
-    """N windows of equal length: what was measured, what was done, by whom, and on which side of the authors' split."""
+    """N windows of equal length with their activities, their subjects, and the authors' split."""
 
     windows: np.ndarray  # [N, T, channels] float32
     labels: np.ndarray  # [N] int64, activities from 0
-    subjects: np.ndarray  # [N] int64, numbered as upstream does
+    subjects: np.ndarray  # [N] int64, with the numbers of the data set
     is_test: np.ndarray  # [N] bool
 
     def __len__(self) -> int:
@@ -29,7 +30,7 @@ class Recordings:
 
 
 def folder_of(tree: Tree, file: str) -> str:
-    """What stands before `file` in its full name: archives differ in what they wrap around their folders."""
+    """The folder of `file` in a tree, with a slash at the end. Archives differ in their outer folders."""
     for name in sorted(tree.names(), key=len):
         plain = name.removesuffix(PurePosixPath(name).suffix) if PurePosixPath(name).suffix in DECOMPRESSORS else name
         if plain == file or plain.endswith("/" + file):
@@ -41,7 +42,7 @@ def numbers(
     content: bytes,
     name: str,  # for the message
     columns: int,
-    separator: str | None = None,  # None is any white space
+    separator: str | None = None,  # None: any white space
 ) -> np.ndarray:  # [rows, columns] float64
     """A text table of finite numbers, one row per line."""
     text = content.decode("ascii", errors="replace")
@@ -57,7 +58,7 @@ def numbers(
 
 
 def _explain(text: str, name: str, columns: int, separator: str | None) -> NoReturn:
-    """Find the line that is to blame: the fast reader does not tell blank lines from others."""
+    """Raise an error that names the wrong line; numpy's line numbers skip blank lines."""
     for number, line in enumerate(text.splitlines(), start=1):
         cells = line.split(separator)
         if line.strip() and len(cells) != columns:

@@ -1,4 +1,4 @@
-"""Reviews with their rating: Yelp's (JSON lines or CSV, 1 to 5 stars) and IMDB's (a file per review, good or bad)."""
+"""Reviews with their ratings: Yelp (JSON lines or CSV, 1 to 5 stars) and IMDB (one file per review, good or bad)."""
 
 from __future__ import annotations
 
@@ -13,28 +13,29 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, NamedTuple
 
 from autapse import checks, files
+from autapse.data.archives import open_tree, tar_files, zip_archive
 from autapse.data.packed import BROKEN
-from autapse.data.tree import damaged, open_member, open_tree, tar_files, zip_archive
+from autapse.data.reading import damaged, open_member
 
 STARS = 5
-BREAK = re.compile(r"<br\s*/?>|\\n|\\r")  # HTML's in IMDB; Yelp's CSV spells line breaks with a backslash
+BREAK = re.compile(r"<br\s*/?>|\\n|\\r")  # HTML in IMDB; Yelp's CSV has \\n for line breaks
 TOKEN = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
 YELP = re.compile(r"(?:.*/)?(?:(train|test)\.csv|yelp_academic_dataset_review\.json)(?:\.gz)?")
 IMDB = re.compile(r"(?:.*/)?(train|test)/(neg|pos)/\d+_\d+\.txt")
-LONGEST = 16 << 20  # bytes of a line; Yelp's longest has some ten thousand
+LONGEST = 16 << 20  # largest line in bytes; Yelp's longest has about ten thousand
 TEXT, LABEL = "text", ("stars", "label")
 
 
 class Review(NamedTuple):
-    """One review; a blank one has no words."""
+    """One review; an empty one has no words."""
 
     words: list[str]
     label: int  # Yelp: stars − 1; IMDB: 0 bad, 1 good
-    split: str  # "train" or "test"; "all" where upstream does not split
+    split: str  # "train" or "test"; "all" if the data set is not split
 
 
 def tokenise(text: str) -> list[str]:
-    """Lower-case words, apostrophes inside them kept; each punctuation mark is a token; <br /> is dropped.
+    """Split a text into lower-case words and punctuation marks. Apostrophes inside words are kept; <br /> is dropped.
 
     >>> tokenise("Don't go!<br />Never.")
     ["don't", 'go', '!', 'never', '.']
@@ -43,8 +44,10 @@ def tokenise(text: str) -> list[str]:
 
 
 def iterate_yelp(path: Path, limit: int | None = None) -> Iterator[Review]:
-    """Yelp's reviews one by one, the first `limit` of each file: yelp_academic_dataset_review.json, or train.csv and
-    test.csv, .gz or not, in a folder, a .tar (.tgz) or a .zip; or one such file of any name that ends in .json or .csv.
+    """Yelp's reviews, one at a time; the first `limit` of each file.
+
+    `path` is a folder, a .tar (.tgz) or a .zip with yelp_academic_dataset_review.json, or with train.csv and test.csv,
+    .gz or not; or a single .json or .csv file.
     """
     if limit is not None:
         checks.integer("limit", limit, minimum=1)
@@ -61,11 +64,12 @@ def iterate_yelp(path: Path, limit: int | None = None) -> Iterator[Review]:
 
 
 def iterate_imdb(path: Path) -> Iterator[Review]:
-    """IMDB's reviews one by one, by name, from the folder aclImdb or from aclImdb_v1.tar.gz:
-    {train,test}/{neg,pos}/<n>_<rating>.txt.
+    """IMDB's reviews, one at a time, in the order of their names, from the folder aclImdb or from aclImdb_v1.tar.gz.
+
+    The files are {train,test}/{neg,pos}/<n>_<rating>.txt.
     """
     with open_tree(path) as tree:
-        places = {name: (found[1], found[2]) for name in tree.names() if (found := IMDB.fullmatch(name))}
+        places = {name: (match[1], match[2]) for name in tree.names() if (match := IMDB.fullmatch(name))}
         for split, kind in product(("train", "test"), ("neg", "pos")):
             if (split, kind) not in places.values():
                 raise checks.InputError(f"{path}/{split}/{kind} has no review <n>_<rating>.txt.")
@@ -75,7 +79,7 @@ def iterate_imdb(path: Path) -> Iterator[Review]:
 
 
 def _yelp_files(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
-    """Name and open content of each file of reviews; nothing is unpacked to disk or held in memory."""
+    """Name and open stream of each file of reviews. Nothing is unpacked to disk or kept in memory."""
     if path.is_dir():
         for name in sorted(str(p) for p in path.rglob("*") if p.is_file() and YELP.fullmatch(p.name)):
             with files.open_regular(Path(name)) as file:
@@ -101,7 +105,7 @@ def _archived(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
 
 
 def _lines(stream: IO[bytes], name: str) -> Iterator[str]:
-    """The lines of a stream, compressed or not; one at a time is in memory."""
+    """The lines of a stream, compressed or not. Only one line is in memory at a time."""
     number = 0
     content: Any = gzip.GzipFile(fileobj=stream) if name.endswith(".gz") else stream
     try:
@@ -126,19 +130,20 @@ def _json(lines: Iterable[str], name: str) -> Iterator[tuple[str, int]]:
     for number, line in enumerate(lines, 1):
         try:
             review = json.loads(line)
-        except (ValueError, RecursionError) as error:  # also numbers of thousands of digits, and lists nested as deep
+        except (ValueError, RecursionError) as error:  # also for very long numbers and deep nesting
             reason = str(error)
             if isinstance(error, json.JSONDecodeError):
                 reason = f"{error.msg} at character {error.pos}"
-            damaged(name, f"line {number}", f"it is no JSON ({reason})")
+            damaged(name, f"line {number}", f"it is not JSON ({reason})")
         if not isinstance(review, dict) or not isinstance(review.get(TEXT), str) or "stars" not in review:
-            damaged(name, f"line {number}", 'it has not both "stars" and "text"')
+            damaged(name, f"line {number}", 'it must have "stars" and "text"')
         yield review[TEXT], _label(review["stars"], 1, name, number)
 
 
 def _csv(lines: Iterable[str], name: str) -> Iterator[tuple[str, int]]:
-    """Text and label of each row: "4","..." with 1 to 5 stars. A header may name the columns: text, and stars (1 to 5)
-    or label (0 to 4).
+    """Text and label of each row: "4","..." with 1 to 5 stars.
+
+    A header may name the columns: text, and stars (1 to 5) or label (0 to 4).
     """
     rows = csv.reader(lines, strict=True)
     row = _row(rows, name)
@@ -160,7 +165,7 @@ class _Columns(NamedTuple):
 
 
 def _columns(row: list[str], name: str) -> _Columns:
-    """What the first row says of the others."""
+    """The columns, from the first row."""
     heads = [head.strip().lower() for head in row]
     label = next((head for head in LABEL if head in heads), None)
     if label is not None and TEXT in heads:
@@ -176,11 +181,11 @@ def _row(rows: Iterator[list[str]], name: str) -> list[str] | None:
     try:
         return next(rows, None)
     except csv.Error as error:
-        damaged(name, f"line {rows.line_num}", f"it is no CSV ({error})")  # type: ignore[attr-defined]
+        damaged(name, f"line {rows.line_num}", f"it is not CSV ({error})")  # type: ignore[attr-defined]
 
 
 def _label(value: object, first: int, name: str, line: int) -> int:
-    """0 to 4 from a rating that is `first` at its worst."""
+    """The class 0 to 4 of a rating; `first` is the worst rating."""
     try:
         rating = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):

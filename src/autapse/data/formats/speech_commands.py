@@ -1,6 +1,6 @@
 """Google's Speech Commands: one second of one spoken word per file, <word>/<speaker>_nohash_<n>.wav.
 
-Features are computed from samples in 16-bit units, as python_speech_features gets them from a sound file.
+Features are computed from samples in 16-bit units, as in python_speech_features.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from typing import NamedTuple
 import numpy as np
 
 from autapse import checks
+from autapse.data.archives import is_tar, open_tree, tar_contents, tar_files
 from autapse.data.filterbank import frame_count, log_mel
 from autapse.data.formats.wav import read_wav
-from autapse.data.tree import damaged, is_tar, open_tree, tar_contents, tar_files, text_lines
+from autapse.data.reading import damaged, text_lines
 
 COMMANDS = ("yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go")
 DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
@@ -36,7 +37,7 @@ NOISE = re.compile(r"(?:.*/)?_background_noise_/([^/]+)\.wav")
 
 @dataclass(frozen=True, eq=False)
 class Clips:
-    """N clips; clip n says names[labels[n]]. The speaker of silence is the noise that it was cut from."""
+    """N clips. The word of clip n is names[labels[n]]. The speaker of silence is the name of its noise file."""
 
     features: np.ndarray  # [N, 99, 32] float32
     labels: np.ndarray  # [N] int64
@@ -47,7 +48,7 @@ class Clips:
 
 class _Recording(NamedTuple):
     name: str  # in the folder or archive
-    short: str  # <word>/<file>, as the lists have it
+    short: str  # <word>/<file>, as in the lists
     word: str
     speaker: str
 
@@ -57,18 +58,20 @@ class _Clip(NamedTuple):
     label: str
     speaker: str
     split: str
-    start: int | None  # silence begins here in its noise; words begin where their file does
+    start: int | None  # first sample of silence in its noise file; None for words
 
 
 def read_speech_commands(path: Path, classes: int, seed: int = 0) -> Clips:
-    """From the unpacked folder or its .tar.gz. 30 classes are the words; 12 are ten commands, "unknown" (some of the
-    other words) and "silence" (cuts of the background noise), the last two drawn by `seed`, in each split as many as a
-    command has on average. Shorter clips are filled up with zeros, longer ones cut.
+    """Read the clips from the unpacked folder or its .tar.gz.
+
+    With 30 classes, each word is a class. The 12 classes are ten commands, "unknown" (some of the other words) and
+    "silence" (pieces of the background noise). The last two are drawn with `seed`; in each split they have as many
+    clips as a command has on average. Shorter clips are padded with zeros, longer clips are cut.
     """
     if classes not in (12, 30):
         checks.fail("classes", "be 12 or 30", classes)
     files = _names(path)
-    recordings = [_Recording(found[0], *found.groups()) for name in files if (found := CLIP.fullmatch(name))]
+    recordings = [_Recording(match[0], *match.groups()) for name in files if (match := CLIP.fullmatch(name))]
     recordings = _complete([r for r in recordings if r.word in WORDS], path)
     split_of = _splits(recordings, files, path)
     if classes == len(WORDS):
@@ -83,7 +86,7 @@ def read_speech_commands(path: Path, classes: int, seed: int = 0) -> Clips:
 
 
 def hashed_split(speaker: str) -> str:
-    """The split that the data set's README assigns to a speaker: stable however many recordings are added."""
+    """The split of a speaker by the rule of the data set's README. New recordings do not change it."""
     largest = 2**27 - 1
     share = int(hashlib.sha1(speaker.encode()).hexdigest(), 16) % (largest + 1) * 100 / largest
     return "validation" if share < 10 else "test" if share < 20 else "train"
@@ -98,16 +101,16 @@ def _complete(recordings: list[_Recording], path: Path) -> list[_Recording]:
 
 
 def _splits(recordings: list[_Recording], files: list[str], path: Path) -> dict[str, str]:
-    """The split of each recording by the official lists, or by the rule that made them where there are none."""
-    found = {split: name for name in files for split, end in LISTS.items() if f"/{name}".endswith(f"/{end}")}
-    if not found:
+    """The split of each recording, from the official lists; without lists, from the rule that made them."""
+    lists = {split: name for name in files for split, end in LISTS.items() if f"/{name}".endswith(f"/{end}")}
+    if not lists:
         return {r.short: hashed_split(r.speaker) for r in recordings}
     for split, end in LISTS.items():
-        if split not in found:
+        if split not in lists:
             raise checks.InputError(f"{path}/{end} is missing.")
     split_of = {r.short: "train" for r in recordings}
-    contents = dict(_contents(path, set(found.values())))
-    for split, name in found.items():
+    contents = dict(_contents(path, set(lists.values())))
+    for split, name in lists.items():
         _assign(split_of, split, text_lines(contents[name], f"{path}/{name}"), f"{path}/{name}")
     return split_of
 
@@ -122,12 +125,12 @@ def _assign(split_of: dict[str, str], split: str, lines: list[str], name: str) -
         if line not in split_of:
             damaged(name, f"line {number}", f"there is no clip {line}")
         if split_of[line] != "train":
-            damaged(name, f"line {number}", f"{line} is listed before, for {split_of[line]}")
+            damaged(name, f"line {number}", f"{line} is already listed for {split_of[line]}")
         split_of[line] = split
 
 
 def _noises(files: list[str], path: Path) -> dict[str, np.ndarray]:
-    """The samples of each background noise; six files of a minute or so."""
+    """The samples of each background noise: six files of about one minute."""
     noises = {}
     for name, content in _contents(path, {name for name in files if NOISE.fullmatch(name)}):
         noises[name] = samples = _samples(content, f"{path}/{name}")
@@ -141,7 +144,7 @@ def _noises(files: list[str], path: Path) -> dict[str, np.ndarray]:
 def _twelve(
     recordings: list[_Recording], split_of: dict[str, str], noises: dict[str, np.ndarray], draw: np.random.Generator
 ) -> list[_Clip]:
-    """The commands, as many other words as a command has clips, and as many cuts of noise."""
+    """The commands, and as many other words and pieces of noise as one command has clips."""
     clips = []
     for split in SPLITS:
         here = [r for r in recordings if split_of[r.short] == split]
@@ -156,7 +159,7 @@ def _twelve(
 
 
 def _cut(noises: dict[str, np.ndarray], split: str, draw: np.random.Generator) -> _Clip:
-    """One second at random; longer noises have more of them."""
+    """A random second of noise; every second of all noise files is equally likely."""
     places = Counter({name: len(samples) - LENGTH + 1 for name, samples in noises.items()})
     start = int(draw.integers(places.total()))
     for name, count in places.items():
@@ -167,7 +170,7 @@ def _cut(noises: dict[str, np.ndarray], split: str, draw: np.random.Generator) -
 
 
 def _signals(clips: list[_Clip], noises: dict[str, np.ndarray], path: Path) -> Iterator[tuple[int, np.ndarray]]:
-    """Each clip's row and its samples, one second, in the order in which the files come."""
+    """The row and the samples of each clip, one second long, in the order of the files."""
     rows = {clip.name: row for row, clip in enumerate(clips) if clip.start is None}
     for name, content in _contents(path, rows.keys()):
         samples = _samples(content, f"{path}/{name}")[:LENGTH]
@@ -193,7 +196,7 @@ def _features(signals: Iterable[tuple[int, np.ndarray]], count: int) -> np.ndarr
 
 
 def _samples(content: bytes, name: str) -> np.ndarray:
-    """In 16-bit units, at 16 kHz."""
+    """The samples of a sound file in 16-bit units, at 16 kHz."""
     samples, rate = read_wav(content, name)
     if rate != RATE:
         raise checks.InputError(f"{name} must have a rate of {RATE} Hz; got {rate} Hz.")
@@ -211,7 +214,7 @@ def _names(path: Path) -> list[str]:
 
 
 def _contents(path: Path, wanted: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-    """Name and content of the wanted files, one at a time: all 65,000 of them would need 2 GB."""
+    """Name and content of the wanted files, one at a time: all 65,000 files need 2 GB."""
     if is_tar(path):
         yield from tar_contents(path, set(wanted))
         return

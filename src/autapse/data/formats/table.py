@@ -1,13 +1,13 @@
-"""The user's own data, as .csv or .npz, to the same series as the archive's files.
+"""Read the user's own data from .csv or .npz.
 
-.csv: a header, then one row per step. Column `sequence` says which sequence a row belongs to, `target` what to predict
-for it (the same in all its rows), `time` or `step`, if there, the order of its rows. Every other column is a channel.
-Targets are classes if all are integers or any is text, and otherwise numbers to predict.
+.csv: a header, then one row per step. Column `sequence` is the sequence that a row belongs to. Column `target` is the
+target of the sequence, the same in all its rows. The optional column `time` or `step` gives the order of the rows.
+Every other column is a channel. If all targets are integers or any is text, they are classes; otherwise values.
 
-.npz: `inputs` [N, T, channels] or [N, T]; `targets` [N] integers or text for classes, [N] or [N, K] floats for numbers
-to predict; and, if the sequences differ in length, `lengths` [N], what lies beyond being ignored.
+.npz: `inputs` [N, T, channels] or [N, T]; `targets` [N] integers or text for classes, [N] or [N, K] floats for values
+to predict; and, if the sequences differ in length, `lengths` [N]. Steps after the length are ignored.
 
-To predict from, `read_sequences` takes such files without targets too, and two kinds more. .npy: [N, T, channels], or
+For predictions, `read_sequences` also reads such files without targets, and two more kinds. .npy: [N, T, channels], or
 [T, channels] for one sequence. .csv without a header: one sequence, one channel per column.
 """
 
@@ -28,53 +28,53 @@ from autapse.data.formats import npy
 from autapse.data.formats.timeseries import LARGEST, Series, number_or_none, ordered_labels, read_ts, suffix
 from autapse.data.packed import DECOMPRESSORS
 from autapse.data.ragged import Ragged
-from autapse.data.tree import read_bytes
+from autapse.data.reading import read_bytes
 
 ORDER = ("time", "step")
 INTEGER = re.compile(r"[+-]?\d+")
 
 
 @dataclass(frozen=True, eq=False)
-class Sequences:
-    """What to predict from."""
+class SequenceFile:
+    """Sequences to predict."""
 
     inputs: Ragged  # of [steps, channels] float32
-    names: tuple[str, ...] = ()  # of the sequences, where the file has any
-    targets: list[Any] | np.ndarray | None = None  # of each: a class by name, one for every step, or numbers
+    names: tuple[str, ...] = ()  # of the sequences, if the file has names
+    targets: list[Any] | np.ndarray | None = None  # per sequence: the name of its class, one per step, or values
 
 
 def read_series(path: Path) -> Series:
-    """Labelled series from a file of any accepted kind."""
+    """Series with targets from a .ts, .tsv, .csv or .npz file."""
     reader = READERS.get(suffix(path))
     if reader is None or (suffix(path) == ".npz" and path.suffix.lower() != ".npz"):
-        accepted = "end in .ts, .tsv or .csv, each also with .gz, .bz2 or .xz behind it, or in .npz"
+        accepted = "end in .ts, .tsv or .csv, optionally followed by .gz, .bz2 or .xz; or in .npz"
         checks.fail("The file's name", accepted, str(path))
     return reader(path)
 
 
-def read_sequences(path: Path) -> Sequences:
-    """Sequences from a file of any accepted kind, whether it has targets or not."""
+def read_sequences(path: Path) -> SequenceFile:
+    """Sequences from a .ts, .tsv, .csv, .npz or .npy file, with or without targets."""
     plain = {".npy": _npy_sequences, ".npz": _npz_sequences, ".csv": _csv_sequences}
     kind = suffix(path)
     if kind not in (*READERS, *plain) or (kind in (".npy", ".npz") and path.suffix in DECOMPRESSORS):
-        accepted = "end in .ts, .tsv or .csv, each also with .gz, .bz2 or .xz behind it, or in .npy or .npz"
+        accepted = "end in .ts, .tsv or .csv, optionally followed by .gz, .bz2 or .xz; or in .npy or .npz"
         checks.fail("The file's name", accepted, str(path))
     return plain[kind](path) if kind in plain else _labelled(read_series(path))
 
 
-def _labelled(series: Series, names: tuple[str, ...] = ()) -> Sequences:
+def _labelled(series: Series, names: tuple[str, ...] = ()) -> SequenceFile:
     targets = [series.labels[place] for place in series.targets] if series.labels else series.targets
-    return Sequences(series.inputs, names, targets)
+    return SequenceFile(series.inputs, names, targets)
 
 
 def read_csv(path: Path) -> Series:
-    """One row per step; the module's docstring says which columns."""
+    """Read a .csv file with one row per step; the docstring of this module describes the columns."""
     table = _load(path, ("sequence", "target"))
     inputs, members = _gathered(table)
     return Series(inputs, *_meaning(table, _targets(table, members)))
 
 
-def _csv_sequences(path: Path) -> Sequences:
+def _csv_sequences(path: Path) -> SequenceFile:
     rows = _rows(path)
     if not rows:
         raise checks.InputError(f"{path} is empty.")
@@ -82,16 +82,16 @@ def _csv_sequences(path: Path) -> Sequences:
     if "sequence" not in first and any(number_or_none(cell) is not None for cell in first):  # no header
         table = _table(path, [(0, [f"column {n}" for n in range(1, len(first) + 1)]), *rows])
         values = np.stack([table.numbers(name) for name in table.header], axis=1).astype(np.float32)
-        return Sequences(Ragged.of([values]))
+        return SequenceFile(Ragged.of([values]))
     table = _load(path, ("sequence",))
     inputs, members = _gathered(table)
     if "target" not in table.header:
-        return Sequences(inputs, tuple(members))
+        return SequenceFile(inputs, tuple(members))
     return _labelled(Series(inputs, *_meaning(table, _targets(table, members))), tuple(members))
 
 
 def _gathered(table: _Table) -> tuple[Ragged, dict[str, list[int]]]:
-    """The sequences of a table, and the rows of each by its name."""
+    """The sequences of a table, and the rows of each sequence by its name."""
     path, order = table.path, _order(table)
     channels = [name for name in table.header if name not in {"sequence", "target", order}]
     if not channels:
@@ -109,10 +109,10 @@ class _Table:
     path: Path
     header: list[str]
     rows: list[list[str]]
-    lines: list[int]  # of each row in the file
+    lines: list[int]  # line number of each row in the file
 
     def column(self, name: str) -> list[str]:
-        """The cells under `name`, none of them empty."""
+        """The cells of column `name`; an empty cell is an error."""
         place = self.header.index(name)
         cells = [row[place] for row in self.rows]
         if "" in cells:
@@ -120,7 +120,7 @@ class _Table:
         return cells
 
     def numbers(self, name: str) -> np.ndarray:  # [rows] float64
-        """The cells under `name` as finite numbers."""
+        """The cells of column `name` as finite numbers."""
         cells = self.column(name)
         values = [number_or_none(cell) for cell in cells]
         for row, value in enumerate(values):
@@ -133,7 +133,7 @@ class _Table:
 
 
 def _load(path: Path, needed: Sequence[str]) -> _Table:
-    """A table whose header has the columns that are needed."""
+    """A table with a header that has the needed columns."""
     rows = _rows(path)
     if len(rows) < 2:
         raise checks.InputError(f"{path} has no rows below a header.")
@@ -142,7 +142,7 @@ def _load(path: Path, needed: Sequence[str]) -> _Table:
 
 
 def _rows(path: Path) -> list[tuple[int, list[str]]]:
-    """The rows that have cells, with their lines."""
+    """The rows that are not empty, with their line numbers."""
     try:
         text = read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -158,7 +158,7 @@ def _table(path: Path, rows: list[tuple[int, list[str]]]) -> _Table:
     header, first = rows[0][1], "header" if rows[0][0] else "first line"
     for line, row in rows[1:]:
         if len(row) != len(header):
-            raise checks.InputError(f"{path}, line {line}: it has {len(row)} cells and the {first} {len(header)}.")
+            raise checks.InputError(f"{path}, line {line}: it has {len(row)} cells, but the {first} has {len(header)}.")
     return _Table(path, header, [row for _, row in rows[1:]], [line for line, _ in rows[1:]])
 
 
@@ -170,7 +170,7 @@ def _check_header(path: Path, header: list[str], columns: Sequence[str]) -> None
             raise checks.InputError(f"{path} has no column {needed!r}; its columns are {there}. {remedy}".rstrip())
     twice = sorted({name for name in header if header.count(name) > 1})
     if twice:
-        raise checks.InputError(f"{path}, line 1: column {twice[0]!r} is there {header.count(twice[0])} times.")
+        raise checks.InputError(f"{path}, line 1: column {twice[0]!r} occurs {header.count(twice[0])} times.")
 
 
 def _order(table: _Table) -> str | None:
@@ -194,7 +194,7 @@ def _in_order(table: _Table, rows: list[int], steps: np.ndarray | None) -> np.nd
 
 
 def _targets(table: _Table, members: dict[str, list[int]]) -> dict[int, str]:
-    """Each sequence's target, with the row where it first stands."""
+    """The target of each sequence, by the first row of the sequence."""
     cells = table.column("target")
     for name, rows in members.items():
         for row in rows:
@@ -205,7 +205,7 @@ def _targets(table: _Table, members: dict[str, list[int]]) -> dict[int, str]:
 
 
 def _meaning(table: _Table, targets: dict[int, str]) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Classes or numbers, whichever the texts are, and the classes' names."""
+    """The targets as classes or values, depending on their texts, and the names of the classes."""
     texts = list(targets.values())
     values = {row: number_or_none(text) for row, text in targets.items()}
     for row, value in values.items():
@@ -223,25 +223,25 @@ def _classes(texts: list[str]) -> tuple[np.ndarray, tuple[str, ...]]:
 
 
 def read_npz(path: Path) -> Series:
-    """Arrays; the module's docstring says which."""
+    """Read a .npz file; the docstring of this module describes its arrays."""
     arrays = _arrays(path, ("inputs", "targets"))
     inputs = _numpy_inputs(path, arrays)
     return Series(inputs, *_numpy_targets(path, arrays["targets"], len(inputs)))
 
 
-def _npz_sequences(path: Path) -> Sequences:
+def _npz_sequences(path: Path) -> SequenceFile:
     arrays = _arrays(path, ("inputs",))
     inputs = _numpy_inputs(path, arrays)
     if "targets" not in arrays:
-        return Sequences(inputs)
+        return SequenceFile(inputs)
     return _labelled(Series(inputs, *_numpy_targets(path, arrays["targets"], len(inputs))))
 
 
-def _npy_sequences(path: Path) -> Sequences:
+def _npy_sequences(path: Path) -> SequenceFile:
     array = npy.read_npy(read_bytes(path), path)
     if array.ndim not in (2, 3):
         _fail(path, "the array", "be numbers of shape [N, T, channels] or [T, channels]", array)
-    return Sequences(_numpy_inputs(path, {"inputs": array if array.ndim == 3 else array[None]}))
+    return SequenceFile(_numpy_inputs(path, {"inputs": array if array.ndim == 3 else array[None]}))
 
 
 def _numpy_inputs(path: Path, arrays: dict[str, np.ndarray]) -> Ragged:
@@ -288,7 +288,7 @@ def _numpy_targets(path: Path, targets: np.ndarray, count: int) -> tuple[np.ndar
     try:
         text = np.char.decode(targets, "utf-8") if targets.dtype.kind == "S" else targets
         return _classes([str(target) for target in text.tolist()])
-    except (ValueError, SystemError) as error:  # numpy's for numbers that are no characters
+    except (ValueError, SystemError) as error:  # raised by numpy for codes that are not characters
         raise checks.InputError(f"{path}: targets must be UTF-8 text ({error}).") from None
 
 

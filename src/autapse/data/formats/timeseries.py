@@ -1,4 +1,4 @@
-"""The UEA/UCR archive: .ts, with its header, and .tsv, one labelled series per line."""
+"""The formats of the UEA and UCR archive: .ts with a header, and .tsv with one labelled series per line."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import numpy as np
 from autapse import checks
 from autapse.data.packed import DECOMPRESSORS
 from autapse.data.ragged import Ragged
-from autapse.data.tree import damaged, read_bytes, whole_number
+from autapse.data.reading import damaged, read_bytes, whole_number
 
 LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """N series, each with one target: a class, or one or more numbers to predict."""
+    """N series with one target each: a class, or one or more values to predict."""
 
     inputs: Ragged  # of [steps, channels] float32
-    targets: np.ndarray  # [N] int64 places in `labels`; for regression [N] or [N, K] float32
+    targets: np.ndarray  # [N] int64 indices into `labels`; for regression [N] or [N, K] float32
     labels: tuple[str, ...]  # the names of the classes; empty for regression
 
     def __len__(self) -> int:
@@ -30,9 +30,9 @@ class Series:
 
 
 def read_ts(path: Path) -> Series:
-    """A .ts or .tsv file, compressed or not. Missing values are interpolated between their neighbours in time.
+    """Read a .ts or .tsv file, compressed or not. Missing values are interpolated between their neighbours in time.
 
-    Classes are in the order of the header, or sorted where no header names them.
+    Classes are in the order of the header; they are sorted if no header names them.
     """
     lines = _lines(path)
     if suffix(path) == ".tsv":
@@ -45,12 +45,14 @@ def read_ts(path: Path) -> Series:
 
 
 def share_labels(first: Series, second: Series, names: str) -> tuple[Series, Series]:
-    """The same series with one order of the classes: the first's, or sorted if the second has classes of its own."""
+    """The same series with a common order of classes: that of the first, or sorted if the second has other classes."""
     channels = first.inputs.values.shape[1], second.inputs.values.shape[1]
     if channels[0] != channels[1]:
         raise checks.InputError(f"{names} differ in their number of channels: {channels[0]} and {channels[1]}.")
     if bool(first.labels) != bool(second.labels):
-        raise checks.InputError(f"{names} do not belong together: the targets of one are classes, the other's numbers.")
+        raise checks.InputError(
+            f"{names} do not fit together: the targets of one are classes, those of the other are values."
+        )
     own = set(second.labels) - set(first.labels)
     labels = ordered_labels([*first.labels, *own]) if own else first.labels
     return _relabelled(first, labels), _relabelled(second, labels)
@@ -64,7 +66,7 @@ def _relabelled(series: Series, labels: tuple[str, ...]) -> Series:
 
 
 def ordered_labels(names: Iterable[str]) -> tuple[str, ...]:
-    """Every name once: by value if all are numbers, else by the alphabet.
+    """Every name once: sorted by value if all are numbers, otherwise in alphabetical order.
 
     >>> ordered_labels(["10", "9", "10"]), ordered_labels(["walk", "9"])
     (('9', '10'), ('9', 'walk'))
@@ -76,7 +78,7 @@ def ordered_labels(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def number_or_none(text: str) -> float | None:
-    """`text` as a float, if it is one."""
+    """`text` as a float; None if it is not a number."""
     try:
         return float(text)
     except ValueError:
@@ -84,38 +86,40 @@ def number_or_none(text: str) -> float | None:
 
 
 def suffix(path: Path) -> str:
-    """What a file's name ends in, in lower case, without the ending of its compression."""
+    """The suffix of a file in lower case, without the suffix of its compression."""
     return (Path(path.stem) if path.suffix in DECOMPRESSORS else path).suffix.lower()
 
 
 @dataclass(frozen=True)
 class _Header:
-    begin: int  # how many lines come before the data
+    begin: int  # number of lines before the data
     dimensions: int | None
-    equal: bool  # in length
+    equal: bool  # all series have the same length
     length: int | None
     regression: bool
-    labels: tuple[str, ...] | None  # None: those found in the data
+    labels: tuple[str, ...] | None  # None: take them from the data
 
 
 _Row = tuple[np.ndarray, str]  # one series [steps, channels] and its target
-_Line = tuple[int, str]  # counted from 1
+_Line = tuple[int, str]  # line number, counted from 1, and text
 
 
 def _lines(path: Path) -> list[_Line]:
-    """The lines that say something."""
+    """The lines that are neither empty nor comments."""
     text = read_bytes(path).decode("utf-8-sig", errors="replace")
     numbered = ((number, line.strip("\r\n ")) for number, line in enumerate(text.split("\n"), start=1))
     return [(number, line) for number, line in numbered if line and not line.startswith("#")]
 
 
 def _header(path: Path, lines: list[_Line]) -> _Header:
-    """The @-lines down to @data. Tags that no reading depends on are not looked at: archives add their own."""
+    """The header: the lines from the first one to @data. Unknown tags are ignored, because archives add their own."""
     tags: dict[str, tuple[int, list[str]]] = {}
     begin = next((n for n, (_, line) in enumerate(lines) if line.lower() == "@data"), len(lines))
     for number, line in lines[:begin]:
         if not line.startswith("@"):
-            damaged(path, f"line {number}", "a header line starts with '@', and before the data stands a line '@data'")
+            damaged(
+                path, f"line {number}", "a header line must start with '@', and the header must end with a line '@data'"
+            )
         tag, *words = line.split()
         tags[tag[1:].lower()] = (number, words)
     if begin == len(lines):
@@ -196,15 +200,15 @@ def _check_target(path: Path, number: int, target: str, header: _Header) -> None
             damaged(path, f"line {number}", f"the target {target!r} is not a finite number")
     elif not target or (header.labels is not None and target not in header.labels):
         classes = ", ".join(header.labels or ["any text"])
-        damaged(path, f"line {number}", f"the label {target!r} is none of the classes: {classes}")
+        damaged(path, f"line {number}", f"the label {target!r} is not one of the classes: {classes}")
 
 
 def _tab_separated(path: Path, lines: list[_Line]) -> Iterator[_Row]:
-    """Label first; shorter series are padded with NaN at the end."""
+    """The series of a .tsv file. The label comes first; NaN at the end is padding."""
     for number, line in lines:
         target, *fields = line.split("\t")
         if not target.strip() or not fields:
-            damaged(path, f"line {number}", "it has no label and values with tabs between them")
+            damaged(path, f"line {number}", "it must have a label and values, separated by tabs")
         values = _values(path, number, fields)
         there = np.flatnonzero(~np.isnan(values))
         yield _filled(path, number, values[: there[-1] + 1 if len(there) else 0])[:, None], target.strip()
@@ -224,10 +228,10 @@ def _values(path: Path, number: int, fields: list[str]) -> np.ndarray:
 
 
 def _filled(path: Path, number: int, values: np.ndarray) -> np.ndarray:  # [steps] float32
-    """Straight lines over the gaps; before the first value and after the last one that value is held."""
+    """Interpolate missing values linearly; before the first and after the last value, repeat that value."""
     gaps = np.isnan(values)
     if gaps.all():
-        damaged(path, f"line {number}", "a channel has no values at all")
+        damaged(path, f"line {number}", "a channel has no values")
     if gaps.any():
         values[gaps] = np.interp(np.flatnonzero(gaps), np.flatnonzero(~gaps), values[~gaps])
     return values.astype(np.float32)

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from autapse import checks
-from autapse.data.tree import damaged
+from autapse.data.reading import damaged
 
 PCM, EXTENSIBLE = 1, 0xFFFE
 HEADER, CHUNK, FORMAT = struct.Struct("<4sI4s"), struct.Struct("<4sI"), struct.Struct("<HHIIHH")
 
 
 def read_wav(content: bytes, name: object) -> tuple[np.ndarray, int]:
-    """The samples of a file's content, float32 in [−1, 1), and its rate in Hz; `name` is for messages."""
+    """The samples of a sound file, float32 in [−1, 1), and its rate in Hz; `name` is used in messages."""
     rate = 0
     for kind, start, size in _chunks(content, name):
         if kind == b"fmt ":
@@ -28,7 +28,7 @@ def read_wav(content: bytes, name: object) -> tuple[np.ndarray, int]:
 
 
 def _chunks(content: bytes, name: object) -> Iterator[tuple[bytes, int, int]]:
-    """Kind, first byte and size of each chunk."""
+    """The kind, first byte and size of each chunk."""
     if len(content) < HEADER.size:
         damaged(name, f"byte {len(content)}", "it ends within its RIFF header")
     riff, _, wave = HEADER.unpack_from(content)
@@ -40,7 +40,7 @@ def _chunks(content: bytes, name: object) -> Iterator[tuple[bytes, int, int]]:
             damaged(name, f"byte {len(content)}", f"it ends within the chunk header at byte {position}")
         kind, size = CHUNK.unpack_from(content, position)
         yield kind, position + CHUNK.size, size
-        position += CHUNK.size + size + size % 2  # chunks begin at even positions
+        position += CHUNK.size + size + size % 2  # chunks begin at even bytes
 
 
 def _rate(content: bytes, start: int, size: int, name: object) -> int:

@@ -1,6 +1,6 @@
-"""What is minimised and what is reported, as sums over a batch, so that batches and processes add up exactly.
+"""Loss and score of a task, as sums over a batch, so that batches and processes can be added exactly.
 
-Beside the tasks rather than in them: tasks are numpy only, so that the command line knows their options before torch.
+Not in `tasks`, which do without torch, so that the command line can list their options quickly.
 """
 
 from __future__ import annotations
@@ -17,16 +17,28 @@ from autapse.tasks.base import IGNORE, Task
 
 
 class Objective(NamedTuple):
-    """loss / count is minimised, metric(score / count) reported; both are smaller for better."""
+    """Training minimises loss / count and reports metric(score / count). For both, smaller is better."""
 
-    loss: Callable[[Tensor, Tensor], Tensor]  # (output, target) -> sum over what is counted
+    loss: Callable[[Tensor, Tensor], Tensor]  # (output, target) -> sum over the counted entries
     score: Callable[[Tensor, Tensor], Tensor]
     count: Callable[[Tensor], int]  # target -> sequences, or positions of a tagging task
     metric: Callable[[float], float] = float
 
 
 def objective(task: Task) -> Objective:
-    """The objective of a task, from its kind and its metric."""
+    """The objective of a task, from its kind and its metric.
+
+    Args:
+        task: the task.
+
+    Returns:
+        Its loss and score, as functions of a model's output and the targets.
+
+    >>> from autapse.tasks import Adding
+    >>> goal, target = objective(Adding()), torch.zeros(4, 1)
+    >>> float(goal.loss(torch.ones(4, 1), target)), goal.count(target)
+    (4.0, 4)
+    """
     if task.kind == "regression":
         return Objective(_squared_error, _squared_error, len)
     if task.metric == "perplexity":
@@ -53,4 +65,4 @@ def _valid(target: Tensor) -> int:
 
 
 def _perplexity(entropy: float) -> float:
-    return math.exp(entropy) if entropy < 700 else math.inf  # beyond, exp raises instead
+    return math.exp(entropy) if entropy < 700 else math.inf  # above that, exp raises an error

@@ -1,4 +1,4 @@
-"""The measuring process: `python -m autapse.benchmark.child MODE SETTINGS RESULTS`, progress on stdout."""
+"""The measuring process: `python -m autapse.benchmark.worker MODE SETTINGS RESULTS`, progress on stdout."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from autapse import files
-from autapse.benchmark.contender import Unequal
+from autapse.benchmark.candidate import Unequal
 from autapse.benchmark.denormals import set_flushing
 from autapse.benchmark.settings import FLUSHED, Settings
 
@@ -16,9 +16,9 @@ UNEQUAL = 3  # exit code
 
 def main(mode: str, settings_text: str, out: str) -> int:
     settings = Settings.from_json(json.loads(settings_text))
-    kept = set_flushing(mode == FLUSHED, settings.threads)  # first of all: before any thread has started
-    from autapse.benchmark.machine import software
+    kept = set_flushing(mode == FLUSHED, settings.threads)  # before anything else: no thread may have started
     from autapse.benchmark.measure import measure_all
+    from autapse.results.machine import software
 
     try:
         results = measure_all(settings, lambda line: print(line, flush=True))

@@ -1,4 +1,4 @@
-"""Data on a device, and how it is dealt out: whole sequences in a new order each epoch, or pieces of a text in turn."""
+"""Data on a device, and the batches of each step: whole sequences in a new order each epoch, or pieces of a text."""
 
 from __future__ import annotations
 
@@ -15,37 +15,51 @@ from autapse.data.ragged import Ragged
 from autapse.tasks import IGNORE, Data
 from autapse.tasks.base import Transform, dense
 
-POOL = 50  # batches whose sequences are sorted by length together: few enough to leave each batch a random one
-ROWS = 20  # places of a text that are read side by side where it is scored
+POOL = 50  # batches whose sequences are sorted by length together: few enough that batches stay random
+ROWS = 20  # parallel streams of a text when it is scored
 
 
 class Batch(NamedTuple):
-    """Some sequences, padded no further than the longest of them."""
+    """Some sequences, padded to the longest of them."""
 
     inputs: Tensor  # [B, T, D]
     targets: Tensor
     lengths: Tensor | None = None  # [B], on the CPU
     fresh: bool = True
-    """Begins with fresh states; otherwise with those in which the batch before it ended."""
+    """Whether it starts from initial states; otherwise from the final states of the batch before it."""
 
 
 @dataclass(frozen=True)
 class Tensors:
-    """A split on a device."""
+    """A split of a task's data as tensors on a device; made by `Tensors.of`.
 
-    inputs: Tensor  # [N, T, D]; of ragged sequences [steps of all, D]
-    targets: Tensor
+    >>> from autapse.tasks import Adding
+    >>> data = Tensors.of(Adding(length=10).split("test", seed=0), "cpu")
+    >>> data.take([0, 1, 2]).inputs.shape
+    torch.Size([3, 10, 2])
+    """
+
+    inputs: Tensor  # [N, T, D]; for ragged sequences [steps of all, D]
+    targets: Tensor  # [N] or [N, K], or one per step: [N, T], for ragged sequences [steps of all]
     lengths: Tensor | None = None  # [N], on the CPU
-    starts: Tensor | None = None  # [N], on the CPU: where each of the ragged sequences begins
+    starts: Tensor | None = None  # [N], on the CPU: the first row of each ragged sequence
     per_step: bool = False
-    """A target for every step, rather than one for a sequence."""
+    """Whether every step has a target, rather than every sequence."""
     span: int | None = None
+    """Steps of one piece of a text; None for whole sequences."""
     carry: bool = False
-    """Pieces of a span begin with the state in which the piece before ended."""
+    """Whether a piece of a text starts from the final state of the piece before it."""
     transform: Transform | None = None
+    """A random change of the inputs, new at each step."""
 
     @classmethod
     def of(cls, data: Data, device: torch.device | str) -> Tensors:
+        """The tensors of a split.
+
+        Args:
+            data: what `task.split` returns.
+            device: where the tensors are to be. Lengths stay on the CPU.
+        """
         lengths = data.inputs.lengths if isinstance(data.inputs, Ragged) else data.lengths
         starts = data.inputs.starts[:-1] if isinstance(data.inputs, Ragged) else None
         targets = dense(data.targets)
@@ -64,7 +78,12 @@ class Tensors:
         return len(self.inputs if self.starts is None else self.starts)
 
     def take(self, index: list[int], seed: tuple[int, ...] = (0,)) -> Batch:
-        """Some of the sequences; `seed` and a sequence's number make the random numbers of its transform."""
+        """Some of the sequences, as a batch.
+
+        Args:
+            index: the numbers of the sequences.
+            seed: with a sequence's number, the seed of its random transform.
+        """
         chosen = torch.tensor(index, dtype=torch.int64)
         if self.lengths is None:
             batch = Batch(self.inputs[chosen], self.targets[chosen])
@@ -74,7 +93,7 @@ class Tensors:
             batch = self._padded(self.starts[chosen], self.lengths[chosen], chosen)
         if self.transform is None:
             return batch
-        # Each on its own, so that processes which share a batch show what one alone would show.
+        # One by one, so that processes that share a batch get the same values as one process alone.
         stored = batch.inputs.cpu().numpy()
         made = [self.transform(stored[k : k + 1], np.random.default_rng((*seed, n))) for k, n in enumerate(index)]
         return batch._replace(inputs=torch.from_numpy(np.concatenate(made)).to(self.inputs.device))
@@ -95,21 +114,21 @@ class Tensors:
 
 
 class Feed(Protocol):
-    """How the training data is dealt out, step by step; the same data, settings and step give the same batch."""
+    """The training batches, step by step. The same data, settings and step give the same batch."""
 
     @property
     def per_epoch(self) -> int:
-        """Steps until all data was seen."""
+        """Steps of one pass over the data."""
 
     def sequences(self, step: int) -> list[int]:
-        """The numbers of the sequences, or rows of a text, that are seen together at a step."""
+        """The numbers of the sequences, or of the streams of a text, that a step uses."""
 
     def batch(self, step: int, sequences: list[int]) -> Batch:
-        """Some of those, for one process."""
+        """The batch of some of those, for one process."""
 
 
 class Shuffled:
-    """Whole sequences, in an order that each epoch has of its own."""
+    """Whole sequences, in another order each epoch."""
 
     def __init__(self, data: Tensors, batch_size: int, seed: int, bucket: bool) -> None:
         self.data, self.size, self.seed = data, min(batch_size, len(data)), seed
@@ -131,7 +150,7 @@ class Shuffled:
 
 
 class Text:
-    """One long sequence, cut into rows that are read in parallel, `span` steps at a time."""
+    """One long sequence, cut into parallel streams that are read `span` steps at a time."""
 
     def __init__(self, data: Tensors, rows: int) -> None:
         if len(data) != 1 or data.span is None:
@@ -139,7 +158,7 @@ class Text:
         self.data, self.span = data, data.span
         steps = data.inputs.shape[1]
         self.rows = min(rows, steps)
-        self.length = steps // self.rows  # what does not fill a row is left out, as the last batch of an epoch is
+        self.length = steps // self.rows  # the rest is dropped, like an incomplete last batch
 
     @property
     def per_epoch(self) -> int:
@@ -160,14 +179,14 @@ class Text:
 
 
 def make_feed(data: Tensors, batch_size: int, seed: int, bucket: bool) -> Feed:
-    """The way in which data of this kind is dealt out."""
+    """The feed for data of this kind."""
     return Text(data, batch_size) if data.span is not None else Shuffled(data, batch_size, seed, bucket)
 
 
 def epoch_order(size: int, seed: int, epoch: int, batch_size: int = 1, lengths: Tensor | None = None) -> list[int]:
     """The order of the training sequences in an epoch, from (seed, epoch) alone.
 
-    With `lengths`, batches are of sequences of similar length: pools of them are sorted, and the batches shuffled.
+    With `lengths`, a batch has sequences of similar length: pools of batches are sorted, and the batches shuffled.
     """
     rng = np.random.default_rng([seed, epoch, 7])
     order = rng.permutation(size)
@@ -182,19 +201,19 @@ def epoch_order(size: int, seed: int, epoch: int, batch_size: int = 1, lengths: 
 
 
 def in_order(data: Tensors, batch_size: int) -> Iterator[Batch]:
-    """All of the data once, for scoring."""
+    """All of the data once, in batches, for scoring."""
     if data.span is not None:
         text = Text(_filled(data, ROWS), ROWS)
         yield from (text.batch(step, text.sequences(step)) for step in range(text.per_epoch))
         return
-    # by length, so that little is padded
+    # sorted by length, to pad little
     order = list(range(len(data))) if data.lengths is None else torch.argsort(data.lengths, stable=True).tolist()
     for first in range(0, len(data), batch_size):
         yield data.take(order[first : first + batch_size], (13,))
 
 
 def _filled(text: Tensors, rows: int) -> Tensors:
-    """A text with steps behind it that do not count, so that it fills its rows and no word is left out."""
+    """A text with ignored steps at its end, so that its streams have equal lengths and no word is dropped."""
     steps = text.inputs.shape[1]
     missing = -steps % min(rows, steps)
     inputs = torch.nn.functional.pad(text.inputs, (0, 0, 0, missing))

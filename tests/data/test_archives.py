@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from autapse.checks import InputError
+from autapse.data.archives import open_tree
 from autapse.data.ragged import Ragged
-from autapse.data.tree import decompress, open_tree, read_bytes, text_lines
+from autapse.data.reading import decompress, read_bytes, text_lines
 from damage import AGAIN
 from upstream import write_files, write_tar, write_zip
 

@@ -1,4 +1,4 @@
-"""Where data sets lie on this machine, and how a missing one gets there."""
+"""The folders of the data sets on this machine, and the download of missing ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from autapse import checks
 from autapse.data.catalogue import DataSet, UpstreamFile, data_set
-from autapse.data.download import Progress, fetch
+from autapse.data.download import OnProgress, fetch
 
 
 def data_root() -> Path:
@@ -35,7 +35,7 @@ def parsed_root() -> Path:
 
 def _user_cache() -> Path:
     base = os.environ.get("XDG_CACHE_HOME", "")
-    # The XDG specification has relative paths ignored.
+    # The XDG specification says to ignore relative paths.
     return (Path(base) if Path(base).is_absolute() else _at_home("~/.cache", "HOME")) / "autapse"
 
 
@@ -43,29 +43,50 @@ def _at_home(path: str, variable: str) -> Path:
     """A path with ~ or ~user replaced."""
     try:
         return Path(path).expanduser()
-    except RuntimeError:  # nobody of that name, or a container's user without a home
-        checks.fail(variable, "lead to a home folder that is known", os.environ.get(variable), "Set it to a full path.")
+    except RuntimeError:  # no user of that name, or a user without a home, as in a container
+        checks.fail(variable, "lead to a known home folder", os.environ.get(variable), "Set it to a full path.")
 
 
 def folder_of(name: str) -> Path:
-    """Where a data set is or belongs."""
+    """The folder of a data set, whether it is here or not."""
     return data_root() / data_set(name).name
 
 
 def find(name: str) -> Path | None:
-    """The folder of a data set, if any of its forms is there complete."""
+    """The folder of a data set that is here.
+
+    Args:
+        name: A name from `autapse data list`.
+
+    Returns:
+        The folder; None if no form of the data set is complete.
+    """
     folder = folder_of(name)
     return folder if data_set(name).complete(folder) else None
 
 
 def require(name: str) -> Path:
-    """The folder of a data set; what can be downloaded is downloaded, else the error says how to get it."""
+    """The folder of a data set, which is downloaded if it is missing.
+
+    Args:
+        name: A name from `autapse data list`.
+
+    Returns:
+        The folder. If the data set cannot be downloaded, an InputError says how to get it by hand.
+    """
     here = find(name)
     return here if here is not None else _get(data_set(name), folder_of(name))
 
 
 def source(name: str) -> Path:
-    """What to hand to a reader: the archive, where that is what is here, or else the folder. Downloads as `require`."""
+    """The path of a data set for its reader. It is downloaded if it is missing, as by `require`.
+
+    Args:
+        name: A name from `autapse data list`.
+
+    Returns:
+        The path of the archive if that is here, otherwise of the folder.
+    """
     folder = require(name)
     form = data_set(name).complete(folder) or ()
     single = len(form) == 1 and "/" not in form[0].path
@@ -90,15 +111,15 @@ def _get(wanted: DataSet, folder: Path) -> Path:
 
 
 def how_to_get(wanted: DataSet, folder: Path) -> str:
-    """How to get a data set by hand, and exactly where to put it."""
+    """How to get a data set by hand, and where to put it."""
     names = ", ".join(file.path for file in wanted.download or wanted.forms[0])
     page = " ".join([f"Its page is {wanted.home} .", wanted.instructions]).strip()
-    return f"{page} Put {names} into {folder}, or set AUTAPSE_DATA to the folder that has {wanted.name}/."
+    return f"{page} Put {names} into {folder}, or set AUTAPSE_DATA to the folder that contains {wanted.name}/."
 
 
 @contextmanager
-def _progress(wanted: DataSet, file: UpstreamFile) -> Iterator[Progress]:
-    """A bar on stderr, if that is a terminal."""
+def _progress(wanted: DataSet, file: UpstreamFile) -> Iterator[OnProgress]:
+    """Show a progress bar on stderr, if that is a terminal."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 
     from autapse.console import Console, Label

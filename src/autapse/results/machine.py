@@ -1,4 +1,4 @@
-"""Facts about the machine and the software that numbers depend on."""
+"""Where a number comes from: the machine, the software and the commit."""
 
 from __future__ import annotations
 
@@ -7,27 +7,38 @@ import platform
 import subprocess
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+
+class Origin(NamedTuple):
+    """The commit and the machine of a result. Take it before a long measurement, and store it after."""
+
+    commit: str | None
+    hardware: dict[str, Any]
+
+    @classmethod
+    def here(cls) -> Origin:
+        return cls(commit(), hardware())
 
 
 def hardware() -> dict[str, Any]:
-    """What can be told without torch."""
+    """Facts about this machine that need no torch."""
     return {
         "cpu": _cpu(),
         "cores": os.cpu_count(),
-        "load": os.getloadavg()[0],  # over the last minute: what else was going on
+        "load": os.getloadavg()[0],  # over the last minute: work of other programs
         "system": platform.platform(),
         "python": platform.python_version(),
     }
 
 
 def software() -> dict[str, Any]:
-    """What the measuring process ran with."""
+    """Facts about torch and the kernels of this process."""
     import torch
 
     from autapse.native import info
 
-    native = {name: value for name, value in info().items() if name != "path"}  # a path tells nothing elsewhere
+    native = {name: value for name, value in info().items() if name != "path"}  # a path is of no use elsewhere
     return {
         "torch": torch.__version__,
         "torch_instruction_set": torch.backends.cpu.get_cpu_capability(),
@@ -38,7 +49,7 @@ def software() -> dict[str, Any]:
 
 
 def commit() -> str | None:
-    """The commit of the sources, with a mark where they were changed since; None where there is no repository."""
+    """The commit of the sources, with `-dirty` if they were changed since; None without a repository."""
     here = Path(__file__).parent
     command = ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=12", "--match="]
     try:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from autapse.checks import InputError
-from autapse.data import catalogue, places
+from autapse.data import catalogue, paths
 from autapse.data.catalogue import DataSet, UpstreamFile
 
 BYTES = b"0 1 2\n"
@@ -38,7 +38,7 @@ def root(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     (tmp_path / "data").mkdir()
     monkeypatch.setenv("AUTAPSE_DATA", str(tmp_path / "data"))
-    monkeypatch.setattr(places, "fetch", lambda *_: pytest.fail("nothing may be downloaded here"))
+    monkeypatch.setattr(paths, "fetch", lambda *_: pytest.fail("nothing may be downloaded here"))
     return tmp_path / "data"
 
 
@@ -49,36 +49,36 @@ def know(monkeypatch):
 
 
 def test_roots(root, tmp_path, monkeypatch):
-    assert places.data_root() == root
-    assert places.parsed_root() == tmp_path / "home/.cache/autapse/parsed"
+    assert paths.data_root() == root
+    assert paths.parsed_root() == tmp_path / "home/.cache/autapse/parsed"
     monkeypatch.delenv("AUTAPSE_DATA")
-    assert places.data_root() == tmp_path / "home/.cache/autapse/data"
+    assert paths.data_root() == tmp_path / "home/.cache/autapse/data"
     monkeypatch.setenv("XDG_CACHE_HOME", "/var/tmp/cache")
-    assert places.data_root() == Path("/var/tmp/cache/autapse/data")
-    assert places.parsed_root() == Path("/var/tmp/cache/autapse/parsed")
+    assert paths.data_root() == Path("/var/tmp/cache/autapse/data")
+    assert paths.parsed_root() == Path("/var/tmp/cache/autapse/parsed")
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
-    assert places.data_root() == tmp_path / "home/.cache/autapse/data"
+    assert paths.data_root() == tmp_path / "home/.cache/autapse/data"
     monkeypatch.setenv("AUTAPSE_CACHE", "~/parsed")
     monkeypatch.setenv("AUTAPSE_DATA", "~")
     (tmp_path / "home").mkdir()
-    assert places.parsed_root() == tmp_path / "home/parsed"
-    assert places.data_root() == tmp_path / "home"
+    assert paths.parsed_root() == tmp_path / "home/parsed"
+    assert paths.data_root() == tmp_path / "home"
 
 
 def test_a_data_root_that_is_not_there(monkeypatch):
     monkeypatch.setenv("AUTAPSE_DATA", "/nowhere/at/all")
     with pytest.raises(InputError, match=r"AUTAPSE_DATA must be a folder that exists; got '/nowhere/at/all'\. Make"):
-        places.find("mnist")
+        paths.find("mnist")
 
 
 def test_find(root, know):
     know(small(file("a"), file("b")))
-    assert places.find("small") is None
+    assert paths.find("small") is None
     (root / "small").mkdir()
     (root / "small/a").write_bytes(BYTES)
-    assert places.find("small") is None
+    assert paths.find("small") is None
     (root / "small/b").write_bytes(BYTES)
-    assert places.find("small") == places.require("small") == root / "small"
+    assert paths.find("small") == paths.require("small") == root / "small"
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_find(root, know):
 def test_readers_get_the_archive_or_the_folder(root, name, path, given):
     (root / name / path).parent.mkdir(parents=True)
     (root / name / path).touch()
-    assert places.source(name) == root / name / given
+    assert paths.source(name) == root / name / given
 
 
 def test_readers_of_several_files_get_the_folder(root, know):
@@ -101,19 +101,19 @@ def test_readers_of_several_files_get_the_folder(root, know):
     (root / "small").mkdir()
     for name in "ab":
         (root / "small" / name).touch()
-    assert places.source("small") == root / "small"
+    assert paths.source("small") == root / "small"
 
 
 def test_one_set_of_an_archive(root):
     folder = root / "uea-ucr/JapaneseVowels"
     folder.mkdir(parents=True)
     (folder / "JapaneseVowels.zip").touch()
-    assert places.find("uea-ucr/JapaneseVowels") == folder
-    assert places.find("uea-ucr/PenDigits") is None
+    assert paths.find("uea-ucr/JapaneseVowels") == folder
+    assert paths.find("uea-ucr/PenDigits") is None
 
 
 def test_unknown_names():
-    for ask in (places.find, places.require, places.folder_of):
+    for ask in (paths.find, paths.require, paths.folder_of):
         with pytest.raises(InputError, match=r"Did you mean 'fashion-mnist'\?"):
             ask("fashoin-mnist")
 
@@ -121,10 +121,10 @@ def test_unknown_names():
 def test_what_may_not_be_downloaded_is_explained(root, know):
     know(small(instructions="Ask its authors."))
     with pytest.raises(InputError) as caught:
-        places.require("small")
+        paths.require("small")
     assert str(caught.value) == (
         "The data set small is not here. Its page is https://example.org/small . Ask its authors. "
-        f"Put small.zip into {root}/small, or set AUTAPSE_DATA to the folder that has small/."
+        f"Put small.zip into {root}/small, or set AUTAPSE_DATA to the folder that contains small/."
     )
 
 
@@ -132,13 +132,13 @@ def test_what_may_not_be_downloaded_is_explained(root, know):
 def test_offline(know, monkeypatch, value, forbids):
     know(small(file("a")))
     asked = []
-    monkeypatch.setattr(places, "fetch", lambda *words: asked.append(words))
+    monkeypatch.setattr(paths, "fetch", lambda *words: asked.append(words))
     monkeypatch.setenv("AUTAPSE_OFFLINE", value)
     if forbids:
         with pytest.raises(InputError, match=r"Put a into .*AUTAPSE_OFFLINE is set, so nothing is downloaded\."):
-            places.require("small")
+            paths.require("small")
     else:
-        places.require("small")
+        paths.require("small")
     assert bool(asked) is not forbids
 
 
@@ -152,8 +152,8 @@ def test_require_downloads_every_file(root, know, monkeypatch):
         assert urls == (f"https://example.org/{target.name}",)
         assert (size, sha256) == (len(BYTES), hashlib.sha256(BYTES).hexdigest())
 
-    monkeypatch.setattr(places, "fetch", fetch)
-    assert places.require("small") == places.find("small") == root / "small"
+    monkeypatch.setattr(paths, "fetch", fetch)
+    assert paths.require("small") == paths.find("small") == root / "small"
 
 
 @pytest.mark.parametrize(
@@ -172,6 +172,6 @@ def test_a_failed_download_says_how_to_get_it_by_hand(know, monkeypatch, error, 
     def fetch(*_):
         raise error
 
-    monkeypatch.setattr(places, "fetch", fetch)
+    monkeypatch.setattr(paths, "fetch", fetch)
     with pytest.raises(InputError, match=said):
-        places.require("small")
+        paths.require("small")
