@@ -68,6 +68,9 @@ def test_every_operand_of_another_dtype_device_or_memory(network: Network) -> No
         none = tensor.clone(memory_format=torch.contiguous_format)
         none.untyped_storage().resize_(0)
         refused(operands._replace(**{name: none}), sizes, kind, f"{name} must have memory for its shape")
+        later = torch.cat([tensor.flatten(), tensor.flatten()])[tensor.numel() :].view(tensor.shape)
+        later.untyped_storage().resize_(2 * later.nbytes - 1)  # enough for its size, but not from where it begins
+        refused(operands._replace(**{name: later}), sizes, kind, f"{name} must have memory for its shape")
 
 
 @every_kernel

@@ -167,7 +167,8 @@ def dense(names: Sequence[str], tensors: Sequence[Tensor | None], dtype: torch.d
         if given.dtype is not dtype:
             _fail_dtype(names[n], dtype, given.dtype)
         contiguous[n] = tensor = given.contiguous()
-        if not tensor.is_cpu or tensor.untyped_storage().nbytes() < tensor.nbytes or tensor.storage_offset():
+        end = tensor.nbytes + tensor.storage_offset() * tensor.itemsize
+        if not tensor.is_cpu or tensor.untyped_storage().nbytes() < end:
             check_memory(names[n], tensor)
     return contiguous
 
