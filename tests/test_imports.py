@@ -190,7 +190,7 @@ def test_files_have_no_cycles() -> None:
 
 
 # Kernels' C structures and what they describe; a solver and its memory; public names of two rooms.
-TWO_ROOMS = {"Anderson", "Batch", "Chain", "Coupled", "Implicit", "Lattice", "Tridiagonal"}
+TWO_ROOMS = {"Batch", "Implicit"}
 
 
 def test_a_name_stands_for_one_class() -> None:

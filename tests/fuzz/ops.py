@@ -33,7 +33,7 @@ from autapse.layers import Layer
 from autapse.native import library, ops
 from autapse.native.implicit import SLOPE_PARTS, ImplicitKernel, Sequences, TridiagonalKernel
 from autapse.native.operands import ACTIVATIONS, KERNELS, Kind, Operands
-from autapse.sequences.red_black import RedBlack
+from autapse.sequences.red_black import RedBlackOrder
 from autapse.unfold.banded import native_sequences
 from autapse.unfold.implicit_system import ImplicitSystem
 from native.kernels import near, running
@@ -430,7 +430,7 @@ def fuzz_implicit(rng: random.Random) -> str:
     solving = rng.random() < 0.5
     stencil = rng.choice([(-1, 1), (1, -1)] if solving else [(-1, 1), (-2, -1, 1, 2), (-3, 1), (2,)])
     lengths = torch.tensor(random_lengths(rng), dtype=torch.int64)
-    layout, J = RedBlack(lengths, stencil, torch.device("cpu"), edges), len(stencil)
+    layout, J = RedBlackOrder(lengths, stencil, torch.device("cpu"), edges), len(stencil)
     matrices = [
         torch.randn(shape, dtype=dtype) / hidden**0.5
         for shape in ((J, hidden, hidden), (2 * hidden, hidden), (hidden, hidden))
@@ -482,7 +482,7 @@ def fuzz_implicit(rng: random.Random) -> str:
 
 def fuzz_tridiagonal(rng: random.Random) -> str:
     lengths = torch.tensor(random_lengths(rng), dtype=torch.int64)
-    layout, dtype = RedBlack(lengths, (-1, 1), torch.device("cpu"), False), rng.choice(DTYPES)
+    layout, dtype = RedBlackOrder(lengths, (-1, 1), torch.device("cpu"), False), rng.choice(DTYPES)
     lower, upper, right_side = (0.4 * torch.randn(layout.total, 3, dtype=dtype).tanh() for _ in range(3))
     transposed = rng.random() < 0.5
     given = {"lower": lower, "upper": upper, "sequences": native_sequences(layout), "transposed": transposed}

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from autapse.forms.implicit_gru import ImplicitGRURule
 from autapse.native import library
-from autapse.sequences.red_black import RedBlack
+from autapse.sequences.red_black import RedBlackOrder
 from autapse.unfold.implicit_fused import FusedImplicitSlope, FusedImplicitSystem, can_fuse_rule
 from autapse.unfold.implicit_system import ImplicitSystem
 from native.kernels import BOUNDS, needs_kernels
@@ -34,7 +34,7 @@ def systems(
     shapes = ((count, hidden, hidden), (2 * hidden, hidden), (hidden, hidden))
     matrices = [torch.randn(shape, dtype=dtype) / hidden**0.5 for shape in shapes]
     rule = ImplicitGRURule(stencil, *matrices)
-    layout = RedBlack(torch.tensor(LENGTHS), stencil, torch.device("cpu"), edges)
+    layout = RedBlackOrder(torch.tensor(LENGTHS), stencil, torch.device("cpu"), edges)
     u = torch.randn(layout.total, (count + 3) * hidden, dtype=dtype)
     past = torch.randn(2 * len(LENGTHS), hidden, dtype=dtype) if edges else torch.zeros(1, hidden, dtype=dtype)
     return ImplicitSystem(rule, u, layout, past), FusedImplicitSystem(rule, u, layout, past)

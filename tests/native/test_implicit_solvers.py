@@ -13,7 +13,7 @@ from torch import Tensor
 
 from autapse.forms.implicit_gru import ImplicitGRURule
 from autapse.native import library
-from autapse.sequences.red_black import RedBlack
+from autapse.sequences.red_black import RedBlackOrder
 from autapse.solve import GMRES, LinearReport, SolveReport, Tridiagonal
 from autapse.unfold.implicit_fused import FusedImplicitSlope, FusedImplicitSystem
 from autapse.unfold.implicit_system import ImplicitSystem
@@ -45,7 +45,7 @@ def systems(
 ) -> tuple[ImplicitSystem, FusedImplicitSystem]:
     shapes = ((2, hidden, hidden), (2 * hidden, hidden), (hidden, hidden))
     rule = ImplicitGRURule(stencil, *(scale * torch.randn(shape, dtype=dtype) / hidden**0.5 for shape in shapes))
-    layout = RedBlack(torch.tensor(lengths, dtype=torch.long), stencil, torch.device("cpu"), edges)
+    layout = RedBlackOrder(torch.tensor(lengths, dtype=torch.long), stencil, torch.device("cpu"), edges)
     u = torch.randn(layout.total, 5 * hidden, dtype=dtype)
     past = torch.randn(2 * len(lengths), hidden, dtype=dtype) if edges else torch.zeros(1, hidden, dtype=dtype)
     return ImplicitSystem(rule, u, layout, past), FusedImplicitSystem(rule, u, layout, past)
@@ -359,7 +359,7 @@ def test_a_singular_adjoint_is_not_called_solved(matrix: list[list[float]]) -> N
     size = len(weight)
     switches, gates = torch.zeros(2, size, size).double(), torch.zeros(2 * size, size).double()
     rule = ImplicitGRURule((-1, 1), switches, gates, weight)
-    layout = RedBlack(torch.tensor([2]), (-1, 1), torch.device("cpu"), False)
+    layout = RedBlackOrder(torch.tensor([2]), (-1, 1), torch.device("cpu"), False)
     u = torch.cat([torch.zeros(2, 2 * size), torch.full((2, 2 * size), 40.0), torch.zeros(2, size)], 1).double()
     zero = torch.zeros(1, size, dtype=torch.float64)
     both = ImplicitSystem(rule, u, layout, zero), FusedImplicitSystem(rule, u, layout, zero)

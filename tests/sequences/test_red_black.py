@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autapse.sequences.red_black import RedBlack
+from autapse.sequences.red_black import RedBlackOrder
 
 CPU = torch.device("cpu")
 stencils = st.sets(st.integers(-3, 3).filter(bool), min_size=1, max_size=4).map(lambda s: tuple(sorted(s)))
@@ -24,7 +24,7 @@ def places(lengths: list[int], two_colours: bool) -> list[tuple[int, int]]:
 @settings(max_examples=60)
 @given(many_lengths, stencils, st.booleans())
 def test_rows_and_neighbours(lengths: list[int], stencil: tuple[int, ...], edges: bool) -> None:
-    layout = RedBlack(torch.tensor(lengths, dtype=torch.long), stencil, CPU, edges)
+    layout = RedBlackOrder(torch.tensor(lengths, dtype=torch.long), stencil, CPU, edges)
     assert layout.two_colours == all(offset % 2 for offset in stencil)
     rows = places(lengths, layout.two_colours)
     where = {place: n for n, place in enumerate(rows)}
@@ -54,7 +54,7 @@ def test_rows_and_neighbours(lengths: list[int], stencil: tuple[int, ...], edges
 @settings(max_examples=40)
 @given(many_lengths, stencils, st.data())
 def test_select(lengths: list[int], stencil: tuple[int, ...], data: st.DataObject) -> None:
-    layout = RedBlack(torch.tensor(lengths, dtype=torch.long), stencil, CPU, False)
+    layout = RedBlackOrder(torch.tensor(lengths, dtype=torch.long), stencil, CPU, False)
     chosen = data.draw(st.lists(st.sampled_from(range(len(lengths))), max_size=6).map(sorted)) if lengths else []
     part, rows = layout.select(torch.tensor(chosen, dtype=torch.long))
     assert part.lengths.tolist() == [lengths[b] for b in chosen]
@@ -65,6 +65,6 @@ def test_select(lengths: list[int], stencil: tuple[int, ...], data: st.DataObjec
 
 @pytest.mark.parametrize("stencil", [(-1, 1), (-3, -1, 1), (-1, 2), (-2, 2)])
 def test_rows_of_one_colour_are_independent_where_there_are_two(stencil: tuple[int, ...]) -> None:
-    layout = RedBlack(torch.tensor([6, 3]), stencil, CPU, False)
+    layout = RedBlackOrder(torch.tensor([6, 3]), stencil, CPU, False)
     assert len(layout.colours) == (2 if layout.two_colours else 1)
     assert layout.free == (5 if layout.two_colours else 9)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from autapse.native.implicit import TridiagonalKernel
-from autapse.sequences.red_black import RedBlack
+from autapse.sequences.red_black import RedBlackOrder
 from autapse.unfold.banded import Banded, eliminated, native_sequences
 from native.kernels import needs_kernels
 from tolerance import close
@@ -20,14 +20,14 @@ LENGTHS = [7, 4, 4, 1, 0]
 S = 3
 
 
-def make(stencil: tuple[int, ...], dtype: torch.dtype = torch.float64) -> tuple[RedBlack, dict[int, Tensor]]:
-    layout = RedBlack(torch.tensor(LENGTHS), stencil, torch.device("cpu"), False)
+def make(stencil: tuple[int, ...], dtype: torch.dtype = torch.float64) -> tuple[RedBlackOrder, dict[int, Tensor]]:
+    layout = RedBlackOrder(torch.tensor(LENGTHS), stencil, torch.device("cpu"), False)
     shape = (len(stencil), layout.total, S)
     bands = torch.rand(shape, dtype=dtype) * (0.98 / len(stencil))  # an M-matrix, as gates give
     return layout, dict(zip(stencil, bands, strict=True))
 
 
-def dense(layout: RedBlack, bands: dict[int, Tensor], sequence: int, channel: int) -> Tensor:
+def dense(layout: RedBlackOrder, bands: dict[int, Tensor], sequence: int, channel: int) -> Tensor:
     rows, n = layout.rows_of(sequence), LENGTHS[sequence]
     matrix = torch.eye(n, dtype=torch.float64)
     for offset, band in bands.items():
@@ -51,7 +51,7 @@ def test_each_sequence_and_channel_is_its_own_system(stencil: tuple[int, ...], t
             close(y[rows, c], torch.linalg.solve(matrix, right[rows, c]))
 
 
-WAYS: dict[str, Callable[[RedBlack, dict[int, Tensor]], Callable[[Tensor], Tensor]]] = {
+WAYS: dict[str, Callable[[RedBlackOrder, dict[int, Tensor]], Callable[[Tensor], Tensor]]] = {
     "plain": lambda layout, bands: Banded(layout, {o: b * layout.inside[o] for o, b in bands.items()}),
     "kernel": lambda layout, bands: TridiagonalKernel(bands[-1], bands[1], native_sequences(layout)),
 }
@@ -87,7 +87,7 @@ def test_rows_that_the_right_side_lacks_are_zero(way: str) -> None:
 @needs_kernels
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_the_kernel_has_the_same_bits_for_every_number_of_threads(dtype: torch.dtype) -> None:
-    layout = RedBlack(torch.tensor([40, 39, 20, 7, 7, 3]), (-1, 1), torch.device("cpu"), False)
+    layout = RedBlackOrder(torch.tensor([40, 39, 20, 7, 7, 3]), (-1, 1), torch.device("cpu"), False)
     bands = torch.rand(2, layout.total, 133, dtype=dtype) * 0.49
     right = torch.randn(layout.total, 133, dtype=dtype)
     found = []

@@ -11,7 +11,7 @@ from torch import Tensor
 from autapse.forms.implicit import AnyRule
 from autapse.forms.implicit_gru import ImplicitGRURule
 from autapse.forms.implicit_lstm import ImplicitLSTMRule
-from autapse.sequences.red_black import RedBlack
+from autapse.sequences.red_black import RedBlackOrder
 from autapse.solve import (
     GMRES,
     Anderson,
@@ -46,7 +46,7 @@ def system(
         width, size = (count + 3) * H, H
     else:
         rule, width, size = ImplicitLSTMRule(stencil, random(count, H, H), random(4 * H, H)), (count + 4) * H, 2 * H
-    layout = RedBlack(torch.tensor(LENGTHS), stencil, torch.device("cpu"), edges)
+    layout = RedBlackOrder(torch.tensor(LENGTHS), stencil, torch.device("cpu"), edges)
     past = torch.randn(2 * len(LENGTHS), size, dtype=double) if edges else torch.zeros(1, size, dtype=double)
     return ImplicitSystem(rule, torch.randn(layout.total, width, dtype=double), layout, past)
 
@@ -207,7 +207,7 @@ def test_the_guess_is_the_papers() -> None:
 
 
 def test_rules_without_couplings_refuse_to_relax() -> None:
-    layout = RedBlack(torch.tensor([3]), (-1, 1), torch.device("cpu"), False)
+    layout = RedBlackOrder(torch.tensor([3]), (-1, 1), torch.device("cpu"), False)
     implicit = ImplicitSystem(AnyRule(lambda u, p, n: u, (-1, 1)), torch.ones(3, 2), layout, torch.zeros(1, 2))
     with pytest.raises(NotImplementedError, match="Anderson"):
         Tridiagonal().solve(implicit)

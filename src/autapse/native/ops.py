@@ -59,7 +59,7 @@ def scan(operands: Operands, sizes: Tensor, kind: Kind, keep_cells: bool, save: 
     return _forward(operands, sizes, kind, keep_cells, save)
 
 
-class Plan(NamedTuple):
+class ScanPlan(NamedTuple):
     """What depends on the kind, the dtype and the shapes of a scan only, so that equal calls share it."""
 
     extent: Extent
@@ -67,18 +67,18 @@ class Plan(NamedTuple):
     results: tuple[Shape, ...]  # the shapes of h, h_n, c, c_n and the reserve, if all are wanted
 
 
-def _plan(operands: Operands, sizes: Tensor, kind: Kind) -> Plan:
+def _plan(operands: Operands, sizes: Tensor, kind: Kind) -> ScanPlan:
     dtype = None if operands.x is None else operands.x.dtype
     return _cached_plan(kind, dtype, *[None if t is None else t.shape for t in (sizes, *operands)])
 
 
 @lru_cache(maxsize=4096)
-def _cached_plan(kind: Kind, dtype: torch.dtype, *shapes: Shape | None) -> Plan:
+def _cached_plan(kind: Kind, dtype: torch.dtype, *shapes: Shape | None) -> ScanPlan:
     extent = check_shapes(kind, *shapes)
     check_dtype(dtype)
     problem = library.ScanStruct(wide=dtype == torch.float64, **kind._asdict())
     problem.steps, problem.rows, problem.batch, problem.inputs, problem.hidden, problem.outputs, _ = extent
-    return Plan(extent, problem, _result_shapes(extent, _reserve_columns(kind, extent, shapes[1:])))
+    return ScanPlan(extent, problem, _result_shapes(extent, _reserve_columns(kind, extent, shapes[1:])))
 
 
 def _reserve_columns(kind: Kind, extent: Extent, operands: Sequence[object]) -> int:
@@ -112,7 +112,7 @@ class Described(NamedTuple):
     problem: library.ScanStruct
     operands: Operands
     sizes: Tensor
-    plan: Plan
+    plan: ScanPlan
 
 
 def describe_problem(operands: Operands, sizes: Tensor, kind: Kind) -> Described:

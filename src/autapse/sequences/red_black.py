@@ -1,4 +1,4 @@
-"""RedBlack: the rows of ragged sequences ordered by colour, and the rows of each one's neighbours."""
+"""RedBlackOrder: the rows of ragged sequences ordered by colour, and the rows of each one's neighbours."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from autapse.sequences.batch import SequenceBatch
 from autapse.sequences.lengths import running
 
 
-class RedBlack:
+class RedBlackOrder:
     """The rows of B sequences, longest first: colour by colour, and within a colour position by position.
 
     If all offsets are odd, there are two colours, the even and the odd positions, and no row has a row of
@@ -40,9 +40,9 @@ class RedBlack:
         self._sequence = torch.arange(at) - self._firsts[self._t]
 
     @staticmethod
-    def of(batch: SequenceBatch, offsets: Sequence[int], edges: bool) -> RedBlack:
+    def of(batch: SequenceBatch, offsets: Sequence[int], edges: bool) -> RedBlackOrder:
         """The red-black order of a batch's rows."""
-        return RedBlack(batch.lengths, offsets, batch.rows.device, edges)
+        return RedBlackOrder(batch.lengths, offsets, batch.rows.device, edges)
 
     # Rows -------------------------------------------------------------------------------------------------------
 
@@ -90,10 +90,10 @@ class RedBlack:
         """The rows of one sequence, position by position."""
         return (self._firsts[: int(self.lengths[sequence])] + sequence).to(self.device)
 
-    def select(self, problems: Tensor) -> tuple[RedBlack, Tensor]:  # [b], ascending
+    def select(self, problems: Tensor) -> tuple[RedBlackOrder, Tensor]:  # [b], ascending
         """The layout of some of the sequences, and the index of its rows in this one."""
         problems = problems.cpu()
-        part = RedBlack(self.lengths[problems], self.offsets, self.device, self.edges)
+        part = RedBlackOrder(self.lengths[problems], self.offsets, self.device, self.edges)
         return part, (self._firsts[part._t] + problems[part._sequence]).to(self.device)
 
     # Neighbours -------------------------------------------------------------------------------------------------

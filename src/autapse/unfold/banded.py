@@ -9,12 +9,12 @@ from torch import Tensor
 
 from autapse.native.dispatch import kernels_serve
 from autapse.native.implicit import Sequences, TridiagonalKernel
-from autapse.sequences.red_black import RedBlack
+from autapse.sequences.red_black import RedBlackOrder
 from autapse.solve.report import plain
 
 
 def eliminated(
-    layout: RedBlack,
+    layout: RedBlackOrder,
     bands: dict[int, Tensor],  # offset -> [N, S]; values at the edges are ignored
     transposed: bool = False,
 ) -> Callable[[Tensor], Tensor]:
@@ -28,13 +28,13 @@ def eliminated(
     return Banded(layout, bands)
 
 
-def native_sequences(layout: RedBlack) -> Sequences:
+def native_sequences(layout: RedBlackOrder) -> Sequences:
     """The layout for the native solvers, which support the stencil (−1, 1) only."""
     lengths = plain(layout.lengths)  # torch.func wraps tensors that are made inside its transforms
     return Sequences(lengths, layout.edges, layout.offsets.index(-1))
 
 
-def _moved(layout: RedBlack, rows: Tensor, offset: int) -> Tensor:
+def _moved(layout: RedBlackOrder, rows: Tensor, offset: int) -> Tensor:
     """The rows at an offset from each position; zero past the ends."""
     zeros = rows.new_zeros(2 * layout.count if layout.edges else 1, rows.shape[1])
     return torch.cat([
@@ -46,7 +46,7 @@ def _moved(layout: RedBlack, rows: Tensor, offset: int) -> Tensor:
 class Banded:
     """The eliminated system; call it with a right side. It needs no pivots: couplings of gates sum to less than 1."""
 
-    def __init__(self, layout: RedBlack, bands: dict[int, Tensor]) -> None:  # offset -> [N, S], zero at the edges
+    def __init__(self, layout: RedBlackOrder, bands: dict[int, Tensor]) -> None:  # offset -> [N, S], zero at the edges
         self.layout = layout
         self.reach = max(abs(offset) for offset in bands)
         rows = next(iter(bands.values()))

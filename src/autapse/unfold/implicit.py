@@ -19,7 +19,7 @@ from autapse.gradient import Implicit as ImplicitGradient
 from autapse.gradient.function import is_tracked, reverse_mode_only
 from autapse.per_thread import PerThread
 from autapse.sequences.batch import SequenceBatch
-from autapse.sequences.red_black import RedBlack
+from autapse.sequences.red_black import RedBlackOrder
 from autapse.solve import LinearReport, Solver, Tolerance, general, recommended
 from autapse.unfold.base import Unfold, Unfolded
 from autapse.unfold.implicit_fused import FusedImplicitSystem, can_fuse_rule
@@ -123,19 +123,19 @@ class SolveCall(Unfold):
         keep: bool = True,
     ) -> Unfolded:
         edges, own = _edges(cell, initial, batch)
-        order = RedBlack.of(batch, cell.stencil, edges=own)
+        order = RedBlackOrder.of(batch, cell.stencil, edges=own)
         rule, u = cell.rule(cell.prepare()), cell.drive(rows.index_select(0, order.packed))
         z, report = self._solve(rule, u, order, edges, self._begin(layer, order, edges))
         self.solutions.store(layer, order, z)
         states = z.new_empty(z.shape).index_copy(0, order.packed, z).split(cell.state_sizes, 1)
         return Unfolded(states, order.final(z, edges).split(cell.state_sizes, 1), report)
 
-    def _begin(self, layer: int, order: RedBlack, like: Tensor) -> Tensor | None:
+    def _begin(self, layer: int, order: RedBlackOrder, like: Tensor) -> Tensor | None:
         if self.starts is None:
             return self.solutions.start(layer, order, like.shape[1], like)
         return self.starts[layer].index_select(0, order.packed)
 
-    def _solve(self, rule: Rule, u: Tensor, order: RedBlack, edges: Tensor, begin: Tensor | None) -> Any:
+    def _solve(self, rule: Rule, u: Tensor, order: RedBlackOrder, edges: Tensor, begin: Tensor | None) -> Any:
         """The states at all positions in red-black order, with a graph where one is wanted; and the report."""
         kind = FusedImplicitSystem if can_fuse_rule(rule, u, edges) else ImplicitSystem
         system = kind(rule, u, order, edges)  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ from autapse.forms.implicit_gru import GRUSlope, ImplicitGRURule
 from autapse.native.dispatch import kernels_serve
 from autapse.native.implicit import SLOPE_PARTS, ImplicitKernel
 from autapse.native.library import MOST_OFFSETS, MOST_WINDOW
-from autapse.sequences.red_black import RedBlack
+from autapse.sequences.red_black import RedBlackOrder
 from autapse.solve import GMRES, LinearReport, LinearSolver, Point, Relaxing, SolveReport
 from autapse.unfold.banded import eliminated, native_sequences
 from autapse.unfold.implicit_system import ImplicitSlope, ImplicitSystem
@@ -36,7 +36,7 @@ class FusedImplicitSystem(ImplicitSystem):
         self,
         rule: ImplicitGRURule,
         u: Tensor,
-        layout: RedBlack,
+        layout: RedBlackOrder,
         edges: Tensor,
         kernel: ImplicitKernel | None = None,
         rows: Tensor | None = None,  # [N], the row of u for each row of the layout; None if they are the same
@@ -45,7 +45,7 @@ class FusedImplicitSystem(ImplicitSystem):
         self.kernel = kernel or ImplicitKernel(*rule.operands)
         self._drive, self._edges, self._rows = u.detach().contiguous(), edges.detach().contiguous(), rows
 
-    def _part(self, layout: RedBlack, rows: Tensor, edges: Tensor) -> FusedImplicitSystem:
+    def _part(self, layout: RedBlackOrder, rows: Tensor, edges: Tensor) -> FusedImplicitSystem:
         # The drive is large, so it is not copied: an index selects its rows.
         own = rows if self._rows is None else self._rows.index_select(0, rows)
         return FusedImplicitSystem(self.rule, self._drive, layout, edges, self.kernel, own)

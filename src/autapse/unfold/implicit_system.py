@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from autapse.forms.implicit import Neighbours, Rule, Slope
-from autapse.sequences.red_black import RedBlack
+from autapse.sequences.red_black import RedBlackOrder
 from autapse.solve import (
     Blocks,
     Groups,
@@ -27,7 +27,7 @@ from autapse.unfold.banded import eliminated
 class ImplicitSystem(System):
     """h_t = rule(u_t, h_{t+j} for j on the stencil), for every position of ragged sequences."""
 
-    def __init__(self, rule: Rule, u: Tensor, layout: RedBlack, edges: Tensor) -> None:
+    def __init__(self, rule: Rule, u: Tensor, layout: RedBlackOrder, edges: Tensor) -> None:
         """`u` [N, G] in the layout's order; `edges` [1, S] or [2B, S], the states before and after each sequence."""
         self.rule, self.u, self.layout, self.edges = rule, u, layout, edges
         self.groups = Groups(layout.count, layout.owner)
@@ -54,7 +54,7 @@ class ImplicitSystem(System):
             edges = edges.index_select(0, torch.cat([problems, problems + self.layout.count]))
         return self._part(layout, rows, edges), rows
 
-    def _part(self, layout: RedBlack, rows: Tensor, edges: Tensor) -> ImplicitSystem:
+    def _part(self, layout: RedBlackOrder, rows: Tensor, edges: Tensor) -> ImplicitSystem:
         return ImplicitSystem(self.rule, self.u.index_select(0, rows), layout, edges)
 
     def drive(self, rows: slice) -> Tensor:

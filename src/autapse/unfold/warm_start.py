@@ -9,7 +9,7 @@ from torch import Tensor
 
 from autapse import checks
 from autapse.sequences.batch import SequenceBatch
-from autapse.sequences.red_black import RedBlack
+from autapse.sequences.red_black import RedBlackOrder
 
 MEGABYTE = 1 << 20
 
@@ -79,7 +79,7 @@ class Opened:
     def __init__(self, solutions: Solutions, keys: list[Hashable] | None) -> None:
         self.solutions, self.keys = solutions, keys
 
-    def start(self, layer: int, lattice: RedBlack, size: int, like: Tensor) -> Tensor | None:  # [N, S]
+    def start(self, layer: int, lattice: RedBlackOrder, size: int, like: Tensor) -> Tensor | None:  # [N, S]
         """What is known of the batch, zero where nothing is; None where nothing is of any."""
         if self.keys is None:
             return None
@@ -96,7 +96,7 @@ class Opened:
                 begin[lattice.rows_of(n)] = states.to(begin)
         return begin
 
-    def store(self, layer: int, lattice: RedBlack, z: Tensor) -> None:
+    def store(self, layer: int, lattice: RedBlackOrder, z: Tensor) -> None:
         """Keep what was found, where it was."""
         if self.keys is None:
             return
