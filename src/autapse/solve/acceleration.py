@@ -11,11 +11,13 @@ from torch import Tensor
 
 from autapse import checks
 from autapse.solve.base import IterativeSolver
-from autapse.solve.loop import Evaluation, Goal, Iteration, State
+from autapse.solve.loop import Evaluation, Goal, Iteration, SolverState
 from autapse.solve.system import Groups, Point, System
 
 REGULARISATION = 1e-10  # of the least-squares problem, relative to its size: the steps may be nearly dependent
-FIRST_REST = 4.0  # plain steps after a bad accelerated step; doubles each time, so that the method tends to the plain one
+FIRST_REST = (
+    4.0  # plain steps after a bad accelerated step; doubles each time, so that the method tends to the plain one
+)
 
 
 class History(NamedTuple):
@@ -79,9 +81,7 @@ class Acceleration(NamedTuple):
         return *_extrapolate(groups, z, residual, history, use), history, guard
 
 
-def _extrapolate(
-    groups: Groups, z: Tensor, residual: Tensor, history: History, use: Tensor
-) -> tuple[Tensor, Tensor]:
+def _extrapolate(groups: Groups, z: Tensor, residual: Tensor, history: History, use: Tensor) -> tuple[Tensor, Tensor]:
     """The combination of the last points with the smallest residual, if F were linear."""
     changes = torch.stack([c.flatten(1) for c in history.changes], 1)  # [n, m, k]
     both = torch.cat([changes, residual.flatten(1).unsqueeze(1)], 1)
@@ -118,14 +118,14 @@ class Correction(NamedTuple):
     """`Point.correct` for the rows that are left. Rows that were dropped count as zero."""
 
     correct: Callable[[Tensor], Tensor]
-    index: Tensor  # [n] where the rows that are left were at the point
+    left: Tensor  # [n] the index at the point of each row that is left
     total: int  # rows of the point
 
     def __call__(self, residual: Tensor) -> Tensor:
         if len(residual) == self.total:
             return self.correct(residual)
-        full = residual.new_zeros(self.total, *residual.shape[1:]).index_copy_(0, self.index, residual)
-        return self.correct(full).index_select(0, self.index)
+        full = residual.new_zeros(self.total, *residual.shape[1:]).index_copy_(0, self.left, residual)
+        return self.correct(full).index_select(0, self.left)
 
 
 class Rows(NamedTuple):
@@ -158,12 +158,12 @@ class Accelerated(Iteration[System, Rows, Problems]):
         """The groups of the rows that it iterates on."""
         return system.groups
 
-    def start(self, system: System, z: Tensor) -> tuple[Evaluation, State[Rows, Problems]]:
+    def start(self, system: System, z: Tensor) -> tuple[Evaluation, SolverState[Rows, Problems]]:
         return self._visit(system, z, History(), None)
 
     def step(
-        self, system: System, state: State[Rows, Problems], active: Tensor
-    ) -> tuple[Evaluation, State[Rows, Problems]]:
+        self, system: System, state: SolverState[Rows, Problems], active: Tensor
+    ) -> tuple[Evaluation, SolverState[Rows, Problems]]:
         z, residual, correction, history = state.rows
         relative, guard = state.problems
         base, residual, history, guard = self.acceleration.mix(
@@ -173,13 +173,15 @@ class Accelerated(Iteration[System, Rows, Problems]):
 
     def _visit(
         self, system: System, z: Tensor, history: History, guard: Guard | None
-    ) -> tuple[Evaluation, State[Rows, Problems]]:
+    ) -> tuple[Evaluation, SolverState[Rows, Problems]]:
         point = self.point(system, z)
         norm = self.groups(system).norm(point.residual)
         evaluation = self.goal.judge(point.z, norm, system.groups.norm(point.z))
         correction = Correction(point.correct, torch.arange(len(z), device=z.device), len(z))
         guard = Guard.new(evaluation.residual) if guard is None else guard
-        return evaluation, State(Rows(z, point.residual, correction, history), Problems(evaluation.residual, guard))
+        return evaluation, SolverState(
+            Rows(z, point.residual, correction, history), Problems(evaluation.residual, guard)
+        )
 
 
 class Damped(Accelerated):

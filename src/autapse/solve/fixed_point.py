@@ -43,8 +43,8 @@ class Anderson(AcceleratedSolver):
 
     >>> equations = autapse.solve.Equations(lambda z, b: 0.99 * torch.cos(z) * b, torch.ones(1, 1))
     >>> plain, accelerated = (s.solve(equations)[1] for s in (autapse.solve.FixedPoint(), autapse.solve.Anderson()))
-    >>> int(plain.iterations), int(accelerated.iterations)
-    (24, 6)
+    >>> bool(accelerated.iterations < plain.iterations / 2)
+    True
     """
 
     default_iterations: ClassVar[int] = 200

@@ -11,7 +11,7 @@ from torch import Tensor
 from autapse import checks
 from autapse.solve.acceleration import Damped
 from autapse.solve.base import IterativeSolver
-from autapse.solve.loop import Evaluation, Goal, Iteration, State
+from autapse.solve.loop import Evaluation, Goal, Iteration, SolverState
 from autapse.solve.system import Groups, System
 
 PATIENCE = 20  # spectral steps without a better point, after which a problem returns to its best point
@@ -68,7 +68,7 @@ class _Point(NamedTuple):
     residual: Tensor
 
     def where(self, chosen: Tensor, other: _Point) -> _Point:  # [n, 1, ...] bool
-        """This point in the chosen rows, the other one elsewhere."""
+        """The point itself in the chosen rows, the other point elsewhere."""
         return _Point(torch.where(chosen, self.z, other.z), torch.where(chosen, self.residual, other.residual))
 
 
@@ -93,18 +93,18 @@ class Spectral(Iteration[System, _Points, _Search]):
     def __init__(self, goal: Goal) -> None:
         self.goal = goal
 
-    def start(self, system: System, z: Tensor) -> tuple[Evaluation, State[_Points, _Search]]:
+    def start(self, system: System, z: Tensor) -> tuple[Evaluation, SolverState[_Points, _Search]]:
         evaluation, new, norm = self._evaluate(system, z)
         one, zero = torch.ones_like(norm), torch.zeros_like(norm)
-        return evaluation, State(_Points(new, None, new), _Search(norm, norm, norm, one, one, zero, zero))
+        return evaluation, SolverState(_Points(new, None, new), _Search(norm, norm, norm, one, one, zero, zero))
 
     def step(
-        self, system: System, state: State[_Points, _Search], active: Tensor
-    ) -> tuple[Evaluation, State[_Points, _Search]]:
+        self, system: System, state: SolverState[_Points, _Search], active: Tensor
+    ) -> tuple[Evaluation, SolverState[_Points, _Search]]:
         here, best, search = _judge(system.groups, state.rows, state.problems)
         z = here.z + system.groups.spread(search.eta, here.z) * here.residual
         evaluation, new, norm = self._evaluate(system, z)
-        return evaluation, State(_Points(new, here, best), search._replace(new=norm))
+        return evaluation, SolverState(_Points(new, here, best), search._replace(new=norm))
 
     def _evaluate(self, system: System, z: Tensor) -> tuple[Evaluation, _Point, Tensor]:
         residual = system.evaluate(z) - z
@@ -136,14 +136,18 @@ def _judge(groups: Groups, points: _Points, search: _Search) -> tuple[_Point, _P
     )
     to_new, is_better = groups.spread(spectral, new.z), groups.spread(better, new.z)
     best, best_norm = new.where(is_better, best), torch.where(better, search.new, search.best)
-    return new.where(to_new, best), best, _Search(
-        search.new,
-        torch.where(spectral, search.new, best_norm),
-        best_norm,
-        eta.sign() * eta.abs().clamp(*ETA_RANGE),
-        fallback,
-        torch.where(spectral, since, 0.0),
-        torch.where(spectral, 0.0, search.tries + 1),
+    return (
+        new.where(to_new, best),
+        best,
+        _Search(
+            search.new,
+            torch.where(spectral, search.new, best_norm),
+            best_norm,
+            eta.sign() * eta.abs().clamp(*ETA_RANGE),
+            fallback,
+            torch.where(spectral, since, 0.0),
+            torch.where(spectral, 0.0, search.tries + 1),
+        ),
     )
 
 

@@ -49,15 +49,13 @@ class Goal(NamedTuple):
     def judge(self, z: Tensor, residual: Tensor, size: Tensor, cost: float | Tensor = 1.0) -> Evaluation:
         """The evaluation of a point from the norms of its residual and of itself, [b] each."""
         finite = torch.isfinite(size)
-        relative = torch.where(
-            finite & torch.isfinite(residual), (residual / size.clamp_min(TINY)).double(), torch.inf
-        )
+        relative = torch.where(finite & torch.isfinite(residual), (residual / size.clamp_min(TINY)).double(), torch.inf)
         converged = finite & (residual.double() <= self.rtol * size.double() + self.atol)
         # A method can recover from a point that is too large, but not from NaN.
         return Evaluation(z, relative, converged, residual.isnan() | size.isnan(), cost)
 
 
-class State(NamedTuple, Generic[R, P]):
+class SolverState(NamedTuple, Generic[R, P]):
     """What an iteration remembers from one point to the next."""
 
     rows: R
@@ -87,11 +85,11 @@ class Iteration(ABC, Generic[S, R, P]):
     """How many copies of each problem, side by side, are in the batch. If one converges, the others stop."""
 
     @abstractmethod
-    def start(self, system: S, z: Tensor) -> tuple[Evaluation, State[R, P]]:
+    def start(self, system: S, z: Tensor) -> tuple[Evaluation, SolverState[R, P]]:
         """Evaluate the first point."""
 
     @abstractmethod
-    def step(self, system: S, state: State[R, P], active: Tensor) -> tuple[Evaluation, State[R, P]]:
+    def step(self, system: S, state: SolverState[R, P], active: Tensor) -> tuple[Evaluation, SolverState[R, P]]:
         """Go to the next point and evaluate it. `active` [b] marks the problems that are not finished."""
 
     def rows_of_state(self, system: S, rows: Tensor) -> Tensor:
@@ -177,7 +175,7 @@ class Bookkeeping(Generic[S, R, P]):
         copies = Groups(self.total, self.problem_index // self.iteration.copies)
         return copies.each_row(copies.sum(converged.long())) > 0
 
-    def drop_finished(self, state: State[R, P]) -> State[R, P]:
+    def drop_finished(self, state: SolverState[R, P]) -> SolverState[R, P]:
         """Drop the finished problems if there are enough of them. Returns the state of the others."""
         staying = self.active_index
         if len(staying) > COMPACT * len(self.active):
@@ -189,7 +187,7 @@ class Bookkeeping(Generic[S, R, P]):
         self.best = self.best.index_select(0, rows)
         self.problem_index, self.active, self.current = select((self.problem_index, self.active, self.current), staying)
         own_rows = self.iteration.rows_of_state(before, rows)
-        return State(select(state.rows, own_rows), select(state.problems, staying))
+        return SolverState(select(state.rows, own_rows), select(state.problems, staying))
 
     def finish(self, name: str) -> tuple[Tensor, SolveReport]:
         """The solutions, and the report."""

@@ -12,7 +12,7 @@ from autapse import checks
 from autapse.solve.base import IterativeSolver
 from autapse.solve.krylov import GMRES
 from autapse.solve.linear import LinearReport, LinearSolver
-from autapse.solve.loop import Evaluation, Goal, Iteration, State
+from autapse.solve.loop import Evaluation, Goal, Iteration, SolverState
 from autapse.solve.operator import Resolvent
 from autapse.solve.system import System
 
@@ -98,16 +98,17 @@ class NewtonSteps(Iteration[System, _Rows, _Problems]):
         self.goal, self.linear, self.precondition, self.line_search = goal, linear, precondition, line_search
         self.linear_reports: list[LinearReport] = []
 
-    def start(self, system: System, z: Tensor) -> tuple[Evaluation, State[_Rows, _Problems]]:
+    def start(self, system: System, z: Tensor) -> tuple[Evaluation, SolverState[_Rows, _Problems]]:
         return self._visit(system, z, None, 1.0)
 
     def step(
-        self, system: System, state: State[_Rows, _Problems], active: Tensor
-    ) -> tuple[Evaluation, State[_Rows, _Problems]]:
+        self, system: System, state: SolverState[_Rows, _Problems], active: Tensor
+    ) -> tuple[Evaluation, SolverState[_Rows, _Problems]]:
         (z, residual), (norm, size, last), jacobian = state
         if jacobian is None:
             # Not counted as a cost: that of a problem must not depend on when others are dropped.
-            jacobian = system.linearize(z)[1]
+            value, jacobian = system.linearize(z)
+            residual = value - z
         forcing = Forcing.next(last, norm, size, self.goal)
         operator = Resolvent(jacobian, preconditioned=self.precondition)
         d, report = self.linear.solve(operator, residual, forcing.eta, active)
@@ -119,12 +120,12 @@ class NewtonSteps(Iteration[System, _Rows, _Problems]):
     def _search(
         self,
         system: System,
-        state: State[_Rows, _Problems],  # at the point from which the step goes
+        state: SolverState[_Rows, _Problems],  # at the point from which the step goes
         d: Tensor,  # the step
         forcing: Forcing,
         cost: Tensor,  # [b] so far
         trying: Tensor,  # [b] bool, the problems that look for a step length
-    ) -> tuple[Evaluation, State[_Rows, _Problems]]:
+    ) -> tuple[Evaluation, SolverState[_Rows, _Problems]]:
         """Shorten the step of each problem until it reduces the residual."""
         groups, z, norm = system.groups, state.rows.z, state.problems.norm
         length = torch.ones_like(norm)
@@ -142,9 +143,9 @@ class NewtonSteps(Iteration[System, _Rows, _Problems]):
 
     def _visit(
         self, system: System, z: Tensor, forcing: Forcing | None, cost: float | Tensor
-    ) -> tuple[Evaluation, State[_Rows, _Problems]]:
+    ) -> tuple[Evaluation, SolverState[_Rows, _Problems]]:
         value, jacobian = system.linearize(z)
         residual = value - z
         norm, size = system.groups.norm(residual), system.groups.norm(z)
         evaluation = self.goal.judge(z, norm, size, cost)
-        return evaluation, State(_Rows(z, residual), _Problems(norm, size, forcing), jacobian)
+        return evaluation, SolverState(_Rows(z, residual), _Problems(norm, size, forcing), jacobian)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from autapse import checks
 from autapse.solve.base import IterativeSolver
-from autapse.solve.loop import Evaluation, Goal, Iteration, State
+from autapse.solve.loop import Evaluation, Goal, Iteration, SolverState
 from autapse.solve.system import System
 
 Order = Literal["symmetric", "red-black"]
@@ -25,7 +25,7 @@ class Sweeps(IterativeSolver):
 
     >>> layer = autapse.ImplicitGRU(3, 4, solver=autapse.solve.Sweeps(order="red-black"))
     >>> output, h_n = layer(torch.randn(5, 2, 3))
-    >>> layer.report.finished_by
+    >>> layer.reports[0].finished_by
     ('sweeps', 'sweeps')
     """
 
@@ -54,14 +54,14 @@ class Sweep(Iteration[System, Tensor, tuple[()]]):
         """The point after a sweep from z, its residual, and the point from which the next sweep starts."""
         raise NotImplementedError
 
-    def start(self, system: System, z: Tensor) -> tuple[Evaluation, State[Tensor, tuple[()]]]:
+    def start(self, system: System, z: Tensor) -> tuple[Evaluation, SolverState[Tensor, tuple[()]]]:
         z, residual, following = self.sweep(system, z)
         evaluation = self.goal.judge(z, system.groups.norm(residual), system.groups.norm(z), self.cost)
-        return evaluation, State(following, ())
+        return evaluation, SolverState(following, ())
 
     def step(
-        self, system: System, state: State[Tensor, tuple[()]], active: Tensor
-    ) -> tuple[Evaluation, State[Tensor, tuple[()]]]:
+        self, system: System, state: SolverState[Tensor, tuple[()]], active: Tensor
+    ) -> tuple[Evaluation, SolverState[Tensor, tuple[()]]]:
         return self.start(system, state.rows)
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from autapse.solve.acceleration import Accelerated, AcceleratedSolver, Problems, Rows
-from autapse.solve.loop import Evaluation, Goal, State
+from autapse.solve.loop import Evaluation, Goal, SolverState
 from autapse.solve.report import SolveReport
 from autapse.solve.system import Groups, Point, Relaxing, System
 
@@ -25,7 +25,7 @@ class Tridiagonal(AcceleratedSolver):
 
     >>> layer = autapse.ImplicitGRU(3, 4, solver=autapse.solve.Tridiagonal(window=4))
     >>> output, h_n = layer(torch.randn(5, 2, 3))
-    >>> layer.report.all_converged
+    >>> layer.reports[0].all_converged
     True
     """
 
@@ -60,7 +60,7 @@ class Relaxed(Accelerated):
     def groups(self, system: System) -> Groups:
         return system.free_groups
 
-    def start(self, system: System, z: Tensor) -> tuple[Evaluation, State[Rows, Problems]]:
+    def start(self, system: System, z: Tensor) -> tuple[Evaluation, SolverState[Rows, Problems]]:
         return super().start(system, system.free(z))
 
     def rows_of_state(self, system: System, rows: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Line: where each row stands in its sequence; and linear recurrences along it, all steps at once."""
+"""Line: the step and the sequence of each row."""
 
 from __future__ import annotations
 
@@ -9,29 +9,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-
-def linear_scan(
-    slope: Tensor,  # [T, B, S, S], or [T, B, S] for diagonal matrices
-    offset: Tensor,  # [T, B, S]
-) -> Tensor:  # [T, B, S]
-    """y_t = A_t·y_{t−1} + b_t, y_{−1} = 0, in about 2·log₂ T rounds: pairs of steps are composed into one.
-
-    (A', b') after (A, b) is (A'·A, A'·b + b'). The first matrix meets zeros and is never read.
-    """
-    steps = len(offset)
-    if steps == 1:
-        return offset
-    even, odd = slice(0, steps - 1, 2), slice(1, None, 2)
-    inner = _apply(slope[odd], offset[even]) + offset[odd]
-    ends = linear_scan(slope[odd] @ slope[even] if slope.dim() == 4 else slope[odd] * slope[even], inner)
-    result = torch.empty_like(offset)
-    result[0], result[odd] = offset[0], ends
-    result[2::2] = _apply(slope[2::2], ends[: (steps - 1) // 2]) + offset[2::2]
-    return result
-
-
-def _apply(slope: Tensor, y: Tensor) -> Tensor:
-    return (slope @ y.unsqueeze(-1)).squeeze(-1) if slope.dim() == 4 else slope * y
+from autapse.solve.linear_scan import linear_scan
 
 
 @dataclass(frozen=True)
