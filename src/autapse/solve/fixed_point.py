@@ -31,7 +31,7 @@ class FixedPoint(IterativeSolver):
         checks.number("damping", self.damping, above=0.0, high=1.0)
 
     def _iteration(self, goal: Goal) -> Damped:
-        return Damped(goal, self.damping)
+        return Damped(goal, damping=self.damping)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,4 +63,4 @@ class Anderson(AcceleratedSolver):
         checks.number("damping", self.damping, above=0.0, high=1.0)
 
     def _iteration(self, goal: Goal) -> Damped:
-        return Damped(goal, self.damping, self._acceleration)
+        return Damped(goal, *self._acceleration, self.damping)

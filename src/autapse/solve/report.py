@@ -84,7 +84,7 @@ class SolveReport:
     iterations: Tensor
     """[B] int64."""
     evaluations: Tensor
-    """[B] float64, the cost, in evaluations of F for all unknowns of a problem. A product with the Jacobian counts 1."""
+    """[B] float64, the cost, in evaluations of F for a whole problem. A product with the Jacobian counts 1."""
     finished_by: tuple[str, ...]
     """[B], the name of the solver that found the returned point."""
     flagged: Tensor | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from autapse import checks
 from autapse.solve.base import IterativeSolver
-from autapse.solve.loop import Evaluation, Goal, Iteration, SolverState
+from autapse.solve.loop import Goal, Iteration, Visit
 from autapse.solve.system import System
 
 Order = Literal["symmetric", "red-black"]
@@ -42,27 +43,21 @@ class Sweeps(IterativeSolver):
         return Symmetric(goal) if self.order == "symmetric" else RedBlack(goal)
 
 
-class Sweep(Iteration[System, Tensor, tuple[()]]):
-    """One sweep per iteration; the state is the point from which the next sweep starts."""
+class Sweep(Iteration):
+    """One sweep per iteration. `Visit.rows` is the point from which the next sweep starts."""
 
     cost: ClassVar[float]
 
-    def __init__(self, goal: Goal) -> None:
-        self.goal = goal
-
+    @abstractmethod
     def sweep(self, system: System, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The point after a sweep from z, its residual, and the point from which the next sweep starts."""
-        raise NotImplementedError
 
-    def start(self, system: System, z: Tensor) -> tuple[Evaluation, SolverState[Tensor, tuple[()]]]:
+    def start(self, system: System, z: Tensor) -> Visit:
         z, residual, following = self.sweep(system, z)
-        evaluation = self.goal.judge(z, system.groups.norm(residual), system.groups.norm(z), self.cost)
-        return evaluation, SolverState(following, ())
+        return self.goal.judge(z, system.groups.norm(residual), system.groups.norm(z), self.cost, rows=following)
 
-    def step(
-        self, system: System, state: SolverState[Tensor, tuple[()]], active: Tensor
-    ) -> tuple[Evaluation, SolverState[Tensor, tuple[()]]]:
-        return self.start(system, state.rows)
+    def step(self, system: System, visit: Visit, active: Tensor) -> Visit:
+        return self.start(system, visit.rows)
 
 
 class Symmetric(Sweep):

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -20,7 +20,7 @@ from autapse.cells.base import FormCell
 from autapse.forms import Form, Leaky, State
 from autapse.gradient.function import Function, opaque, reverse_mode_only
 from autapse.solve.base import Limits
-from autapse.solve.loop import Evaluation, Iteration, SolverState, iterate
+from autapse.solve.loop import Goal, Iteration, Visit, iterate
 from autapse.solve.report import NotConvergedWarning, SolveReport, merge
 from autapse.solve.system import Groups
 from autapse.unfold.fused import has_kernel
@@ -112,7 +112,7 @@ class Parallel(Limits):
     @torch.no_grad()
     def _solve(self, system: _System, like: Tensor) -> tuple[Tensor, SolveReport]:  # [N, S]
         """The rows that solve h = f(h), and the report."""
-        iteration = _NewtonScan(self._tolerance(like.dtype), self.atol, self.damping)
+        iteration = _NewtonScan(Goal(self._tolerance(like.dtype), self.atol), self.damping)
         return iterate("parallel", iteration, system, torch.zeros_like(like), self._limit(system.line.length + 1))
 
     def _tolerance(self, dtype: torch.dtype) -> float:
@@ -324,43 +324,37 @@ class _Adjoint(Function):
 # How it is solved ---------------------------------------------------------------------------------------------------
 
 
-class _Rows(NamedTuple):
-    h: Tensor  # [n, S]
-    f: Tensor  # [n, S], f(h)
-
-
-class _NewtonScan(Iteration[_System, _Rows, Tensor]):
+@dataclass(frozen=True)
+class _NewtonScan(Iteration):
     """Newton's method, with one linear recurrence per iteration.
 
-    The front of a sequence is its first step that is not within the tolerance; the state of the loop has it for each
-    sequence. Steps before the front are kept. The new state at the front is f of the state before it, which is exact.
-    So every iteration moves the front, even if the derivatives of later steps are useless.
+    The front of a sequence is its first step that is not within the tolerance. Steps before the front are kept. The new
+    state at the front is f of the state before it, which is exact. So every iteration moves the front, even if the
+    derivatives of later steps are useless. `Visit.rows` is f(h), `Visit.problems` has the fronts.
     """
 
-    counts_start = False
-    always_advances = True
+    counts_start: ClassVar[bool] = False
+    always_advances: ClassVar[bool] = True
 
-    def __init__(self, rtol: float, atol: float, damping: float) -> None:
-        self.rtol, self.atol, self.damping = rtol, atol, damping
+    damping: float
 
-    def start(self, system: _System, z: Tensor) -> tuple[Evaluation, SolverState[_Rows, Tensor]]:
+    def start(self, system: _System, z: Tensor) -> Visit:
         return self._visit(system, z, 1.0)
 
-    def step(
-        self, system: _System, state: SolverState[_Rows, Tensor], active: Tensor
-    ) -> tuple[Evaluation, SolverState[_Rows, Tensor]]:
-        return self._visit(system, self._improve(system, *state.rows, state.problems), 2.0)  # f and its derivative
+    def step(self, system: _System, visit: Visit, active: Tensor) -> Visit:
+        h = self._improve(system, visit.z, visit.rows, visit.problems)
+        return self._visit(system, h, 2.0)  # f and its derivative
 
-    def _visit(self, system: _System, h: Tensor, cost: float) -> tuple[Evaluation, SolverState[_Rows, Tensor]]:
+    def _visit(self, system: _System, h: Tensor, cost: float) -> Visit:
         line, f = system.line, system.evaluate(h)
         norm, scale = _size(f - h), _scale(system, h)
-        front = line.first(~(norm <= self.rtol * scale + self.atol))
+        front = line.first(~(norm <= self.goal.rtol * scale + self.goal.atol))
         front_of_row = front[line.owner]
         # No iteration can change what follows from an exact state that is not finite.
         lost = line.any((line.step == front_of_row) & ~_finite(f))
         h = torch.where((lost[line.owner] & (line.step >= front_of_row))[:, None], torch.nan, h)
         residual = line.largest((norm / scale).double().nan_to_num(nan=torch.inf, posinf=torch.inf))
-        return Evaluation(h, residual, front == line.length, lost, cost), SolverState(_Rows(h, f), front)
+        return Visit(h, residual, front == line.length, lost, cost, rows=f, problems=front)
 
     def _improve(self, system: _System, h: Tensor, f: Tensor, front: Tensor) -> Tensor:
         """Newton's correction where it is plausible, f elsewhere."""
