@@ -16,9 +16,7 @@ from autapse.solve.loop import Iteration, Visit
 from autapse.solve.system import Groups, Point, System
 
 REGULARISATION = 1e-10  # of the least-squares problem, relative to its size: the steps may be nearly dependent
-FIRST_REST = (
-    4.0  # plain steps after a bad accelerated step; doubles each time, so that the method tends to the plain one
-)
+FIRST_REST = 4.0  # plain steps after a bad accelerated step; doubles each time, so the method tends to the plain one
 
 
 class History(NamedTuple):
