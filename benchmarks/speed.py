@@ -1,7 +1,7 @@
 """The measurement behind docs/speed.md.
 
-python benchmarks/speed.py --out benchmarks/results/speed.json    measure everything; options as `autapse bench` has
-python benchmarks/speed.py --render                               put the tables of that file into docs/speed.md
+python benchmarks/speed.py --out benchmarks/results/speed.json    measure everything; options as in `autapse bench`
+python benchmarks/speed.py --render                               write the tables of docs/speed.md from that file
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ RESULTS = ROOT / "benchmarks" / "results" / "speed.json"
 
 
 def render() -> str:
-    """The page as the stored results make it."""
+    """The page with the tables of the stored results."""
     results = files.read_json(RESULTS) if RESULTS.exists() else None
     return fill(PAGE.read_text(encoding="utf-8"), results)
 
@@ -30,7 +30,7 @@ def main(words: list[str]) -> int:
     if words == ["--render"]:
         files.write_bytes(PAGE, render().encode())
         source = RESULTS.relative_to(ROOT) if RESULTS.exists() else "no results yet"
-        print(f"{PAGE.relative_to(ROOT)}: made from {source}")
+        print(f"{PAGE.relative_to(ROOT)}: written from {source}")
         return 0
     try:
         run_bench(parse(Bench, "bench", ["--full", *words]), f"python benchmarks/speed.py {shlex.join(words)}".strip())

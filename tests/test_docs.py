@@ -151,7 +151,8 @@ def test_commands_are_understood(place: str, words: list[str], tmp_path: Path, m
     assert verb in VERBS
     if "--help" in rest:
         return
-    kind: Any = getattr(importlib.import_module(f"autapse.cli.{verb}"), verb.capitalize())
+    module, name = importlib.import_module(f"autapse.cli.{verb}"), verb.capitalize()
+    kind: Any = getattr(module, f"{name}Arguments", None) or getattr(module, name)
     if verb == "reproduce":
         understand_recipe(kind, *rest)
         return

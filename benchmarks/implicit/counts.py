@@ -7,9 +7,9 @@ import warnings
 from typing import Any
 
 import torch
-from settings import BATCH, RTOL, Settings
+from benchmarks.implicit.settings import BATCH, RTOL, ImplicitSettings
+from benchmarks.implicit.weights import Trained, walk
 from torch import Tensor
-from weights import Trained, walk
 
 from autapse.gradient import Implicit
 from autapse.layers import ImplicitGRU
@@ -28,7 +28,7 @@ from autapse.solve import (
     Tridiagonal,
     recommended,
 )
-from autapse.training.batches import Tensors
+from autapse.training.feeds import Batch, Tensors
 
 SOLVERS: dict[str, Solver] = {
     "recommended": recommended(),
@@ -51,10 +51,9 @@ def with_solver(model: Tagger, solver: Solver, hidden: int) -> ImplicitGRU:
     return layer.eval()
 
 
-def count_all(settings: Settings, models: dict[int, Trained]) -> list[dict[str, Any]]:
-    """A row for each width, moment of training and solver."""
-    data = Tensors.of(walk(settings, test_size=BATCH * settings.batches).split("test", settings.seed), "cpu")
-    batches = [data.take(list(range(n, n + BATCH))) for n in range(0, len(data), BATCH)]
+def count_all(settings: ImplicitSettings, models: dict[int, Trained]) -> list[dict[str, Any]]:
+    """A row for each width, number of training steps and solver."""
+    batches = walk_batches(settings)
     rows = []
     for hidden, trained in models.items():
         for step in settings.phases:
@@ -68,8 +67,14 @@ def count_all(settings: Settings, models: dict[int, Trained]) -> list[dict[str, 
     return rows
 
 
+def walk_batches(settings: ImplicitSettings) -> list[Batch]:
+    """The test sequences in batches."""
+    data = Tensors.of(walk(settings, test_size=BATCH * settings.batches).split("test", settings.seed), "cpu")
+    return [data.take(list(range(n, n + BATCH))) for n in range(0, len(data), BATCH)]
+
+
 @torch.no_grad()
-def _solve(layer: ImplicitGRU, batches: list[Tensors]) -> dict[str, Any]:
+def _solve(layer: ImplicitGRU, batches: list[Batch]) -> dict[str, Any]:
     reports, seconds = [], 0.0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConvergedWarning)  # failures are in the table
@@ -82,6 +87,7 @@ def _solve(layer: ImplicitGRU, batches: list[Tensors]) -> dict[str, Any]:
 
 
 def summary(reports: list[SolveReport]) -> dict[str, Any]:
+    """Evaluations, iterations and failures of several batches."""
     evaluations = torch.cat([report.evaluations for report in reports])
     iterations = torch.cat([report.iterations for report in reports]).double()
     failures = sum(int((~report.converged).sum()) for report in reports)
@@ -96,8 +102,8 @@ def summary(reports: list[SolveReport]) -> dict[str, Any]:
     }
 
 
-def adjoint(layer: ImplicitGRU, model: Tagger, batches: list[Tensors]) -> dict[str, Any]:
-    """Products of the adjoint, for the gradient of the task's own loss."""
+def adjoint(layer: ImplicitGRU, model: Tagger, batches: list[Batch]) -> dict[str, Any]:
+    """Products of the adjoint solve, for the gradient of the task's loss."""
     counts, failures = [], 0
     for batch in batches:
         output, _ = layer(batch.inputs, lengths=batch.lengths)
@@ -110,4 +116,5 @@ def adjoint(layer: ImplicitGRU, model: Tagger, batches: list[Tensors]) -> dict[s
 
 
 def spread(name: str, counts: Tensor) -> dict[str, float]:
+    """Mean and 95th percentile."""
     return {name: round(float(counts.mean()), 2), f"{name}_95": round(float(counts.quantile(0.95)), 2)}

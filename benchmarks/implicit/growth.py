@@ -1,4 +1,4 @@
-"""How evaluations and time of a solve grow with the length n, and the power of n that fits."""
+"""How the evaluations and the time of a solve grow with the length n, and the power of n that fits."""
 
 from __future__ import annotations
 
@@ -7,31 +7,32 @@ from typing import Any
 
 import numpy as np
 import torch
-from counts import summary, with_solver
-from settings import BATCH, Settings
+from benchmarks.implicit.counts import summary, with_solver
+from benchmarks.implicit.settings import BATCH, ImplicitSettings
+from benchmarks.implicit.weights import Trained, walk
 from torch import Tensor
-from weights import Trained, walk
 
-from autapse.benchmark.fit import power_law
 from autapse.benchmark.timing import turn
 from autapse.layers import ImplicitGRU
+from autapse.results.power_law import power_law
 from autapse.solve import NotConvergedWarning, Paper, Solver, recommended
+from autapse.tasks.base import dense
 
 SOLVERS: dict[str, Solver] = {"recommended": recommended(), "paper": Paper()}
 
 
-def glued(settings: Settings, length: int) -> Tensor:  # [B, n, D]
-    """Long sequences of walks of 20 to 40 steps one after the other: each step looks like one in training."""
+def glued(settings: ImplicitSettings, length: int) -> Tensor:  # [B, n, D]
+    """Long sequences: walks of 20 to 40 steps joined together, so that each step looks like one in training."""
     data = walk(settings, test_size=40 * BATCH * (length // 20 + 1)).split("test", settings.seed + 1)
     assert data.lengths is not None
-    pieces = [x[:n] for x, n in zip(data.inputs, data.lengths, strict=True) if n >= 20]
+    pieces = [x[:n] for x, n in zip(dense(data.inputs), data.lengths, strict=True) if n >= 20]
     share = len(pieces) // BATCH
     rows = [np.concatenate(pieces[b * share : (b + 1) * share])[:length] for b in range(BATCH)]
     return torch.from_numpy(np.stack(rows))
 
 
-def measure_growth(settings: Settings, models: dict[int, Trained]) -> dict[str, Any]:
-    """A row for each width, solver and length, with trained weights; and the fits."""
+def measure_growth(settings: ImplicitSettings, models: dict[int, Trained]) -> dict[str, Any]:
+    """A row for each width, solver and length, with trained weights; and the fitted power laws."""
     rows: list[dict[str, Any]] = []
     for hidden, trained in models.items():
         for name, solver in SOLVERS.items():

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from autapse.benchmark.page import fill_between, markdown_table
+from autapse.results.page import fill_between, markdown_table, speed
 
 START, END = "<!-- results -->", "<!-- end of results -->"
 Results = dict[str, Any]
 
 
 def render(page: str, results: Results) -> str:
-    """A page with the text between its markers made anew."""
+    """A page with new text between its markers."""
     parts = [_machine(results), _steps(results), _counts(results), _growth(results)]
     return fill_between(page, START, END, "\n\n".join(parts))
 
@@ -26,9 +26,9 @@ def _machine(results: Results) -> str:
     settings = results["settings"]
     return (
         f"{hardware['cpu']}, {hardware['cores']} cores, {software['threads']} threads, torch {software['torch']}, "
-        f"kernels for {software['native']['instruction_set']}, commit {results['commit']}; {results['seconds']} s in "
-        f"all by `{results['command']}`.\n\nTraining of {settings['phases'][-1]} steps of {settings['batch']} walks by "
-        f"Adam at rate {settings['rate']:g}, seed {settings['seed']}, at the default tolerances: {words}."
+        f"kernels for {software['native']['instruction_set']}, commit {results['commit']}; {results['seconds']} s "
+        f"in total for `{results['command']}`.\n\nTraining of {settings['phases'][-1]} steps of {settings['batch']} "
+        f"walks by Adam at rate {settings['rate']:g}, seed {settings['seed']}, at the default tolerances: {words}."
     )
 
 
@@ -36,14 +36,14 @@ def _steps(results: Results) -> str:
     rows = []
     for row in results["steps"]:
         for name, seconds in row["seconds"].items():
-            ratio = f"{row['ratio_to_torch'][name]:.2f}"
-            rows.append([row["hidden"], name, row["parameters"][name], f"{1e3 * seconds:.1f} ms", ratio])
+            compared = speed(row["ratio_to_torch"][name])
+            rows.append([row["hidden"], name, row["parameters"][name], f"{1e3 * seconds:.1f} ms", compared])
     text = (
-        "### A training step\n\nForward and backward of a batch, the mean over the batches of the best of several "
-        "rounds, in turns. The ratio is to the faster of torch.nn's two ways. `1e-4` has both tolerances there; "
-        "`paper` is the paper's solver for the states at that tolerance, with our adjoint, timed once."
+        "### A training step\n\nTime of forward and backward: the best of several rounds, averaged over the batches. "
+        "`speed` is in comparison with the faster of torch.nn's two variants. `1e-4`: both tolerances are 1e-4. "
+        "`paper`: the paper's solver for the states at that tolerance, with our adjoint, timed once."
     )
-    return f"{text}\n\n{markdown_table(['k', 'network', 'parameters', 'time', 'ratio'], rows)}"
+    return f"{text}\n\n{markdown_table(['k', 'network', 'parameters', 'time', 'speed'], rows)}"
 
 
 def _counts(results: Results) -> str:
@@ -55,9 +55,10 @@ def _counts(results: Results) -> str:
         rows.append([*cells, f"{row['failures']} of {row['sequences']}", f"{1e3 * row['seconds_per_batch']:.1f} ms"])
     text = (
         "### Evaluations and failures\n\nWalks of 1 to 40 steps, relative residual 1e-4. Evaluations of F, mean and "
-        "95th percentile; a product with the Jacobian counts as one. The adjoint's are its products, for the gradient "
-        "of the task's loss; a pass has two more evaluations, before and after. `time` is that of one batch, the first "
-        "time it is solved. The kernels serve the tridiagonal solvers, the evaluations of all others, and the adjoint."
+        "95th percentile; a product with the Jacobian counts as one. `adjoint` counts the products of the adjoint "
+        "solve, for the gradient of the task's loss; a backward pass has two more evaluations, before and after. "
+        "`time` is the time of one batch, at its first solve. Kernels compute the tridiagonal solvers, the evaluations "
+        "of all others, and the adjoint."
     )
     headings = ["k", "step", "solver", "evaluations", "adjoint", "iterations", "failures", "time"]
     return f"{text}\n\n{markdown_table(headings, rows)}"
@@ -81,8 +82,9 @@ def _growth(results: Results) -> str:
         for fit in growth["fits"]
     ]
     text = (
-        "### Growth with the length\n\nTrained weights, 20 sequences of n steps, each of walks of 20 to 40 steps one "
-        "after the other. The paper has 0.17 n^1.8 seconds (r² 0.994) on the walk and 0.29 n^1.3 (r² 0.910) on tagging."
+        "### Growth with the length\n\nTrained weights, 20 sequences of n steps, each made of walks of 20 to 40 "
+        "steps joined together. The paper has 0.17 n^1.8 seconds (r² 0.994) on the walk and 0.29 n^1.3 (r² 0.910) on "
+        "tagging."
     )
     first = markdown_table(["k", "solver", "n", "evaluations", "failures of 20", "time"], rows)
     return f"{text}\n\n{first}\n\n{markdown_table(['k', 'solver', 'of', 'fit', 'r²'], fits)}"

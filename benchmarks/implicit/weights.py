@@ -1,4 +1,4 @@
-"""Implicit GRUs trained on the walk, with their weights at several moments."""
+"""Implicit GRUs trained on the walk task, with their weights after several numbers of steps."""
 
 from __future__ import annotations
 
@@ -7,39 +7,40 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from settings import BATCH, Settings
+from benchmarks.implicit.settings import BATCH, ImplicitSettings
 from torch import Tensor
 
 from autapse.models import Tagger
 from autapse.tasks import Walk
-from autapse.tasks.objectives import objective
-from autapse.training.batches import Tensors, epoch_order
 from autapse.training.evaluation import evaluate
+from autapse.training.feeds import Tensors, epoch_order
+from autapse.training.objectives import objective
 
 
 @dataclass
 class Trained:
-    """One width: a model, and its weights after so many steps."""
+    """A model of one width, and its weights after several numbers of training steps."""
 
     model: Tagger
     weights: dict[int, dict[str, Tensor]]
     facts: dict[str, Any]
 
     def at(self, step: int) -> Tagger:
-        """The model with its weights of a step, in evaluation mode."""
+        """The model with its weights after `step` training steps, in evaluation mode."""
         self.model.load_state_dict(self.weights[step])
         return self.model.eval()
 
 
-def walk(settings: Settings, **sizes: int) -> Walk:
+def walk(settings: ImplicitSettings, **sizes: Any) -> Walk:
+    """The task, with sizes of its splits."""
     return Walk(bias=settings.bias, **sizes)
 
 
-def train_all(settings: Settings) -> dict[int, Trained]:
+def train_all(settings: ImplicitSettings) -> dict[int, Trained]:
     return {hidden: _train(settings, hidden) for hidden in settings.hidden}
 
 
-def _train(settings: Settings, hidden: int) -> Trained:
+def _train(settings: ImplicitSettings, hidden: int) -> Trained:
     steps = settings.phases[-1]
     task = walk(settings, train_size=max(BATCH * steps, BATCH), validation_size=500)
     data, goal = Tensors.of(task.split("train", settings.seed), "cpu"), objective(task)

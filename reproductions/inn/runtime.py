@@ -1,33 +1,55 @@
 """The run times of the paper on implicitly-defined networks (section 4): its solver and ours, on trained weights.
 
 Train the implicit networks of table 1 (`autapse reproduce inn/table1/inn-error/b-0.5`), then
-python reproductions/inn/runtime.py measure RUNS...   into results/runtime.json
-python reproductions/inn/runtime.py render            the tables of README.md from it
+python reproductions/inn/runtime.py measure RUNS...   write results/runtime.json
+python reproductions/inn/runtime.py render            write the tables of README.md from it
 """
 
 from __future__ import annotations
 
 import sys
-import time
 import warnings
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from autapse import checks, files
-from autapse.benchmark.fit import power_law
-from autapse.benchmark.page import fill_between, markdown_table
+from autapse.benchmark.timing import timed
+from autapse.layers import ImplicitGRU, Recurrent
+from autapse.results.page import fill_between, markdown_table
+from autapse.results.power_law import power_law
+from autapse.solve import NotConvergedWarning, Paper, Solver, SolveReport, Statistics, System, recommended
+from autapse.tasks import Walk
+from autapse.tasks.base import dense
+from autapse.training import load_run
 
 HERE = Path(__file__).resolve().parent
 RESULTS, PAGE = HERE / "results" / "runtime.json", HERE / "README.md"
 START, END = "<!-- results -->", "<!-- end of results -->"
 LENGTHS = (5, 10, 20, 40)
 BATCH = 20
+RTOL = 1e-4  # relative residual
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountingPaper(Paper):
+    """The paper's solver, which also keeps the statistics of its solves."""
+
+    statistics: list[Statistics] = field(default_factory=list, compare=False, repr=False)
+
+    def solve(
+        self, system: System, start: Tensor | None = None, rtol: float | None = None
+    ) -> tuple[Tensor, SolveReport]:
+        z, report, statistics = self.solve_with_statistics(system, start, rtol)
+        self.statistics.append(statistics)
+        return z, report
 
 
 def measure(runs: list[Path]) -> None:
-    """Newton iterations, inner limits, time against n and b: the paper's solver and ours, on trained weights."""
-    import torch
-
+    """Newton iterations, inner limits and time for each n and b: the paper's solver and ours, on trained weights."""
     rows = [row for run in runs for row in _measure(run)]
     threads = torch.get_num_threads()
     files.write_json(RESULTS, {"batch": BATCH, "threads": threads, "rows": rows, "fits": _fits(rows)})
@@ -35,68 +57,49 @@ def measure(runs: list[Path]) -> None:
 
 
 def _measure(run: Path) -> list[dict[str, Any]]:
-    import torch
-
-    from autapse.solve import NotConvergedWarning, Paper, recommended
-    from autapse.tasks import Walk
-    from autapse.training import load_run
-
     model, config, _ = load_run(run)
     task = config.task
-    assert isinstance(task, Walk)
-    x = torch.from_numpy(Walk(bias=task.bias, test_size=40 * BATCH).split("test", 1).inputs)
-    lengths = (x.abs().sum(2) > 0).sum(1) + 1
-    long = x[lengths >= LENGTHS[-1]][:BATCH]
+    assert isinstance(task, Walk), f"{run} must be a run on the walk task"
+    data = Walk(bias=task.bias, test_size=40 * BATCH).split("test", 1)
+    assert data.lengths is not None
+    long = torch.from_numpy(dense(data.inputs)[data.lengths >= LENGTHS[-1]][:BATCH])
     rows = []
     for n in LENGTHS:
-        system = _system(model.layer, long[:, :n])
-        with torch.no_grad(), warnings.catch_warnings():
-            warnings.simplefilter("ignore", NotConvergedWarning)
-            start = time.perf_counter()
-            _, report, facts = Paper().solve_with_statistics(system, rtol=1e-4)
-            paper = time.perf_counter() - start
-            times = []
-            for _ in range(5):
-                start = time.perf_counter()
-                _, ours = recommended().solve(system, rtol=1e-4)
-                times.append(time.perf_counter() - start)
-        row = {
-            "bias": task.bias,
-            "length": n,
-            "sequences": len(long),
-            "paper_seconds": paper,
-            "paper_newton": float(report.iterations.double().mean()),
-            "paper_newton_most": int(report.iterations.max()),
-            "paper_evaluations": float(report.evaluations.mean()),
-            "paper_failures": int((~report.converged).sum()),
-            "inner_limit_hits": facts.inner_limit_hits,
-            "linear_solves": facts.linear_solves,
-            "ours_seconds": min(times),
-            "ours_evaluations": float(ours.evaluations.mean()),
-            "ours_failures": int((~ours.converged).sum()),
-        }
+        row = {"bias": task.bias, "length": n, "sequences": len(long), **_solve_both(model.layer, long[:, :n])}
         print(row, flush=True)
         rows.append(row)
     return rows
 
 
-def _system(layer: Any, x: Any) -> Any:
-    """The coupled system of the layer's cell for a batch of equal lengths."""
-    import torch
+@torch.no_grad()
+def _solve_both(layer: Recurrent, x: Tensor) -> dict[str, Any]:
+    """Time and counts of the paper's solver, once, and of ours, the best of 5."""
+    solver = CountingPaper()
+    paper, ours = with_solver(layer, solver), with_solver(layer, recommended())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConvergedWarning)
+        paper_seconds = timed(lambda: paper(x))
+        ours_seconds = min(timed(lambda: ours(x)) for _ in range(5))
+    theirs, mine, statistics = paper.reports[0], ours.reports[0], solver.statistics[0]
+    return {
+        "paper_seconds": paper_seconds,
+        "paper_newton": float(theirs.iterations.double().mean()),
+        "paper_newton_most": int(theirs.iterations.max()),
+        "paper_evaluations": float(theirs.evaluations.mean()),
+        "paper_failures": int((~theirs.converged).sum()),
+        "inner_limit_hits": statistics.inner_limit_hits,
+        "linear_solves": statistics.linear_solves,
+        "ours_seconds": ours_seconds,
+        "ours_evaluations": float(mine.evaluations.mean()),
+        "ours_failures": int((~mine.converged).sum()),
+    }
 
-    from autapse.unfold.coupled import Coupled
-    from autapse.unfold.coupled_fused import FusedCoupled, can_fuse_rule
-    from autapse.unfold.lattice import Lattice
 
-    cell = layer.cells["l0"]
-    count, steps, size = x.shape
-    lattice = Lattice(torch.full((count,), steps), cell.stencil, x.device, False)
-    with torch.no_grad():
-        rows = x.transpose(0, 1).reshape(-1, size).index_select(0, lattice.packed)
-        rule, u, edges = cell.prepare(), cell.drive(rows), x.new_zeros(1, cell.hidden_size)
-        return (
-            FusedCoupled(rule, u, lattice, edges) if can_fuse_rule(rule, u, edges) else Coupled(rule, u, lattice, edges)
-        )
+def with_solver(layer: Recurrent, solver: Solver) -> ImplicitGRU:
+    """A layer with the same weights and another solver."""
+    other = ImplicitGRU(layer.input_size, layer.hidden_size, batch_first=True, solver=solver, tolerance=RTOL)
+    other.load_state_dict(layer.state_dict())
+    return other.eval()
 
 
 def _fits(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -114,7 +117,7 @@ def _fits(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def render() -> str:
-    """README.md with the text between its markers made anew."""
+    """README.md with new text between its markers."""
     return fill_between(PAGE.read_text(encoding="utf-8"), START, END, _section_four(files.read_json(RESULTS)))
 
 
@@ -147,7 +150,7 @@ def main(words: list[str]) -> int:
             measure(runs)
         else:
             files.write_bytes(PAGE, render().encode())
-            print(f"{PAGE}: made")
+            print(f"{PAGE}: written")
     except checks.InputError as error:
         print(error, file=sys.stderr)
         return 2

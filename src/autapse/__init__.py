@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         SpectralRNN,
         from_torch,
     )
-    from autapse.training.checkpoint import load
+    from autapse.training.loading import load
 
 __version__ = "0.1.0"
 
@@ -78,7 +78,7 @@ __getattr__ = lazy(
         "autapse.layers": "ERNN GRU IRNN LSTM RIN RNN UGRNN Antisymmetric Equilibrium EquilibriumLinear "
         "EquilibriumTanh FastGRNN FastRNN Implicit ImplicitGRU ImplicitLSTM ImplicitMidpoint LeakyRNN "
         "OrthogonalRNN Recurrent SpectralRNN from_torch",
-        "autapse.training.checkpoint": "load",
+        "autapse.training.loading": "load",
     },
 )
 

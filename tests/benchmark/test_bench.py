@@ -6,7 +6,7 @@ import pytest
 
 from autapse import files
 from autapse.benchmark import run
-from autapse.benchmark.contender import Unequal
+from autapse.benchmark.candidate import Unequal
 from autapse.benchmark.settings import QUICK, Settings
 from autapse.cli.bench import Bench, make_settings
 from autapse.cli.main import main
@@ -83,7 +83,12 @@ def test_a_measuring_process_that_fails_is_an_error(monkeypatch, tmp_path):
     monkeypatch.setenv("AUTAPSE_ISA", "z80")
     tiny = Settings(shapes=("2x2x2x2",), cells=("gru",), threads=1)
     with pytest.raises(RuntimeError, match=r"(?s)ended with code 1.*AUTAPSE_ISA must be one of this machine's"):
-        run._in_child("flushed", tiny, tmp_path / "out", lambda _: None)
+        run._in_worker("flushed", tiny, tmp_path / "out", lambda _: None)
+
+
+def test_a_layer_without_options_selects_its_networks():
+    chosen = make_settings(Bench(cells="rnn,gru,lstm,ernn,ernn:inner_steps=3"))
+    assert chosen.cells == ("rnn", "gru", "lstm", "ernn:inner_steps=3")
 
 
 def test_full_measures_more_and_options_win():

@@ -6,12 +6,10 @@ import pytest
 import torch
 
 from autapse.benchmark import measure
-from autapse.benchmark.contender import Unequal
-from autapse.benchmark.equality import check_equal
-from autapse.benchmark.networks import NETWORKS, PACKAGE, TORCH, operations
+from autapse.benchmark.candidate import Unequal, check_equal
+from autapse.benchmark.cases import NETWORKS, PACKAGE, TORCH, Shape, operations
 from autapse.benchmark.peers import make_ours, make_peer
 from autapse.benchmark.settings import FULL, Settings
-from autapse.benchmark.shapes import Shape
 
 SMALL = Shape("small", 7, 3, 2, 5)
 PAIRS = [(network, peer) for network in NETWORKS.values() for peer in network.peers if peer != "compiled"]

@@ -8,8 +8,8 @@ import pytest
 
 from autapse import files
 from autapse.benchmark import report
-from autapse.benchmark.bars import RATIO_SHAPES, RATIOS, verdicts
 from autapse.benchmark.settings import FULL, QUICK, Settings
+from autapse.benchmark.targets import RATIO_SHAPES, RATIOS, verdicts
 
 ROOT = Path(__file__).parents[2]
 
@@ -76,8 +76,8 @@ def test_markdown_has_every_number(results):
         assert line in text, f"{line!r} is not in\n{text}"
 
 
-def test_bars_are_met_or_not(results):
-    found = {(v.bar, v.shape): (v.found, v.met) for v in verdicts(results)}
+def test_targets_are_met_or_not(results):
+    found = {(v.target, v.shape): (v.found, v.met) for v in verdicts(results)}
     assert found == {
         ("training, gru against torch.nn", "har"): ("3.25× (gru)", True),
         ("training, gru against torch.nn", "large"): ("1.50× (gru)", False),

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from autapse.benchmark import denormals
-from autapse.benchmark.contender import NotMeasured
+from autapse.benchmark.candidate import NotMeasured
 from autapse.benchmark.peers import time_limit
 from autapse.benchmark.timing import LEAST, SLICE, Gemm, interleaved
 

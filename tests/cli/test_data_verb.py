@@ -7,7 +7,7 @@ import re
 import pytest
 
 from autapse.cli.main import main
-from autapse.data import catalogue, places
+from autapse.data import catalogue, paths
 from autapse.data.catalogue import DATA_SETS, DataSet, UpstreamFile
 
 GOOD = b"good bytes"
@@ -37,7 +37,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("AUTAPSE_DATA", str(tmp_path))
     monkeypatch.delenv("AUTAPSE_OFFLINE", raising=False)
     monkeypatch.setitem(catalogue.DATA_SETS, "small", small())
-    monkeypatch.setattr(places, "fetch", lambda *_: pytest.fail("nothing may be downloaded here"))
+    monkeypatch.setattr(paths, "fetch", lambda *_: pytest.fail("nothing may be downloaded here"))
     return tmp_path / "small"
 
 
@@ -82,7 +82,7 @@ def test_fetch(capsys, folder, monkeypatch):
         target.parent.mkdir(exist_ok=True)
         target.write_bytes(GOOD)
 
-    monkeypatch.setattr(places, "fetch", fetch)
+    monkeypatch.setattr(paths, "fetch", fetch)
     assert run(capsys, "fetch", "small") == (0, f"small is here now: {folder}\n", "")
     assert run(capsys, "fetch", "small") == (0, f"small is here already: {folder}\n", "")
 
@@ -171,7 +171,7 @@ def test_help(capsys):
 
 
 def test_real_mnist(capsys):
-    if not os.environ.get("AUTAPSE_DATA") or places.find("mnist") is None:
+    if not os.environ.get("AUTAPSE_DATA") or paths.find("mnist") is None:
         pytest.skip("AUTAPSE_DATA names no folder with MNIST")
     code, out, _ = run(capsys, "verify", "mnist")
     assert code == 0

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from autapse import checks
-from autapse.data import places
+from autapse.data import paths
 from command_line import mistake
 from small import autapse
 
@@ -122,7 +122,7 @@ def test_files_that_are_none(capsys, tmp_path, monkeypatch, words, said):
 @pytest.mark.parametrize("variable", ["AUTAPSE_DATA", "AUTAPSE_CACHE"])
 def test_a_home_that_is_not_known(capsys, monkeypatch, variable):
     monkeypatch.setenv(variable, "~nobody-of-that-name/data")
-    call = places.data_root if variable == "AUTAPSE_DATA" else places.parsed_root
+    call = paths.data_root if variable == "AUTAPSE_DATA" else paths.parsed_root
     with pytest.raises(checks.InputError, match=f"^{variable} must lead to a home folder that is known; got '~nobody"):
         call()
 

@@ -158,7 +158,9 @@ def test_resuming_with_another_number_of_processes_is_told(capsys, tmp_path, mon
     said(capsys, "run", "adding", *SMALL, "--out", "run")
     (tmp_path / "run" / "summary.json").unlink()
     rewrite(tmp_path / "run", lambda about, _: about["progress"].update(processes=2))
-    assert "started with 2 processes, goes on with 1: equal to rounding" in said(capsys, "resume", "run")
+    assert "started with 2 processes and continues with 1: the result is equal up to rounding" in said(
+        capsys, "resume", "run"
+    )
 
 
 def test_split_cells():

@@ -14,6 +14,7 @@ import pytest
 
 from autapse.checks import InputError
 from autapse.data import packed
+from autapse.data.archives import open_tree
 from autapse.data.formats.cifar import read_cifar10
 from autapse.data.formats.conllu import read_conllu
 from autapse.data.formats.dsa import read_dsa
@@ -21,7 +22,7 @@ from autapse.data.formats.idx import read_idx
 from autapse.data.formats.reviews import LONGEST, iterate_imdb, iterate_yelp
 from autapse.data.formats.speech_commands import read_speech_commands
 from autapse.data.formats.table import read_sequences, read_series
-from autapse.data.tree import decompress, open_tree, read_bytes
+from autapse.data.reading import decompress, read_bytes
 from damage import message
 
 ROOM = 100_000

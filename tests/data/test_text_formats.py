@@ -7,10 +7,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from autapse.data.archives import open_tree
 from autapse.data.formats.babi import read_babi
 from autapse.data.formats.conllu import read_conllu, read_tagged_lines
 from autapse.data.formats.ptb import read_ptb
-from autapse.data.tree import open_tree
 from damage import AGAIN, message
 from upstream import real
 from upstream_text import conllu_row, put, write_babi, write_conllu, write_ptb

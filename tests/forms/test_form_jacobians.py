@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd.functional import jacobian
 
-from autapse.forms import Chain, Form, GatedRecurrent, Leaky, LongShortTerm, SharedGate, UpdateGate
+from autapse.forms import Form, GatedRecurrent, Leaky, LongShortTerm, SharedGate, Transitions, UpdateGate
 from tolerance import close
 
 H, B = 4, 3
@@ -34,7 +34,7 @@ def forms() -> dict[str, tuple[Form, int, tuple[int, ...]]]:
         "modrelu without threshold": {"activation": "modrelu"},
     }
     found = {f"leaky, {name}": (Leaky(R, **options), H, (H,)) for name, options in leaky.items()}
-    chains = {n: Chain(tuple(draw(n, H, H)), tuple(draw(n - 1, H)), "tanh") for n in (1, 2, 4)}
+    chains = {n: Transitions(tuple(draw(n, H, H)), tuple(draw(n - 1, H)), "tanh") for n in (1, 2, 4)}
     found |= {f"chain of {n}": (chain, H, (H,)) for n, chain in chains.items()}
     return found | {
         "shared gate": (SharedGate(R, (draw(), draw()), (draw(), draw())), 2 * H, (H,)),
@@ -88,7 +88,7 @@ def test_chain() -> None:
     g = torch.sigmoid(u + h @ matrices[0].T)
     for R, b in zip(matrices[1:], biases, strict=True):
         g = torch.sigmoid(b + g @ R.T)
-    close(Chain(tuple(matrices), tuple(biases), "sigmoid").step(u, (h,), 0)[0], g)
+    close(Transitions(tuple(matrices), tuple(biases), "sigmoid").step(u, (h,), 0)[0], g)
 
 
 def test_a_form_without_its_step_is_abstract() -> None:

@@ -27,6 +27,7 @@ import cases
 import numpy as np
 
 from autapse.checks import InputError
+from autapse.data.archives import open_tree
 from autapse.data.formats import table
 from autapse.data.formats.babi import read_babi
 from autapse.data.formats.cifar import RECORD, read_cifar10
@@ -37,7 +38,6 @@ from autapse.data.formats.ptb import read_ptb
 from autapse.data.formats.recordings import numbers
 from autapse.data.formats.reviews import iterate_imdb, iterate_yelp
 from autapse.data.formats.wav import read_wav
-from autapse.data.tree import open_tree
 
 MEMORY = 3 << 30  # bytes of address space beyond what the imports take
 

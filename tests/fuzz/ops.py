@@ -28,14 +28,14 @@ if __name__ == "__main__":
 
 import autapse
 from autapse.checks import InputError
-from autapse.forms.coupled_gru import CoupledGRU
+from autapse.forms.implicit_gru import ImplicitGRURule
 from autapse.layers import Layer
 from autapse.native import library, ops
-from autapse.native.coupled import SLOPE_PARTS, CoupledKernel, Sequences, TridiagonalKernel
-from autapse.native.operands import ACTIVATIONS, FORMS, GATES, Kind, Operands
-from autapse.unfold.coupled import Coupled
-from autapse.unfold.fused import scan_operands
-from autapse.unfold.lattice import Lattice
+from autapse.native.implicit import SLOPE_PARTS, ImplicitKernel, Sequences, TridiagonalKernel
+from autapse.native.operands import ACTIVATIONS, KERNELS, Kind, Operands
+from autapse.sequences.red_black import RedBlack
+from autapse.unfold.banded import native_sequences
+from autapse.unfold.implicit_system import ImplicitSystem
 from native.kernels import near, running
 
 DTYPES = (torch.float32, torch.float64)
@@ -147,7 +147,8 @@ def random_lengths(rng: random.Random) -> list[int]:
 
 def random_scan(rng: random.Random) -> tuple[Operands, Tensor, Kind]:
     """A right call. Kinks of relu and modrelu need float64, where rounding does not cross them."""
-    form, hidden, inputs = rng.choice(FORMS), rng.randint(1, 20), rng.randint(1, 12)
+    code, hidden, inputs = rng.randrange(len(KERNELS)), rng.randint(1, 20), rng.randint(1, 12)
+    form = KERNELS[code].name
     lengths = random_lengths(rng)
     if rng.random() < 0.005:  # several threads, several chunks
         hidden, lengths = rng.randint(30, 70), sorted((rng.randint(1, 60) for _ in range(30)), reverse=True)
@@ -156,8 +157,8 @@ def random_scan(rng: random.Random) -> tuple[Operands, Tensor, Kind]:
     dtype = torch.float64 if ACTIVATIONS[activation] in ("relu", "modrelu") else rng.choice(DTYPES)
     inner = rng.randint(1, 3) if form in ("leaky", "chain") else 1
     reverse = len(set(sizes.tolist())) == 1 and rng.random() < 0.5
-    kind = Kind(FORMS.index(form), activation, inner, rng.random() < 0.5, rng.random() < 0.5, reverse)
-    rows, batch, steps, G = int(sizes.sum()), len(lengths), len(sizes), GATES[form] * hidden
+    kind = Kind(code, activation, inner, rng.random() < 0.5, rng.random() < 0.5, reverse)
+    rows, batch, steps, G = int(sizes.sum()), len(lengths), len(sizes), KERNELS[code].gates * hidden
 
     def values(*shape: int, scale: float = 1.0) -> Tensor:
         return scale * torch.randn(shape, dtype=dtype)
@@ -229,14 +230,14 @@ def fuzz_scan(rng: random.Random) -> str:
         if isinstance(result, str):
             return REFUSED
         if right or same_at_each_step(operands, kind):
-            expected = scan_operands(operands, sizes, kind)
+            expected = KERNELS[kind.form].reference_scan(operands, sizes, kind)
             compare(f"scan {describe(operands, sizes, kind)}", result[:4], expected, keep or save)
     return RIGHT if right else COMPUTED
 
 
 def same_at_each_step(operands: Operands, kind: Kind) -> bool:
     """Whether a shared gate has one pair of coefficients, as the reference takes for granted; other forms always."""
-    pairs = [t for t in (operands.alpha, operands.beta) if t is not None and FORMS[kind.form] == "shared_gate"]
+    pairs = [t for t in (operands.alpha, operands.beta) if t is not None and KERNELS[kind.form].name == "shared_gate"]
     return all(bool((t == t[:1]).all()) for t in pairs)
 
 
@@ -283,12 +284,16 @@ def compare_gradients(operands: Operands, sizes: Tensor, kind: Kind) -> None:
     operands = Operands(*(None if t is None else t.requires_grad_() for t in operands))
     there = [t for t in operands if t is not None]
     results = ops.scan(operands, sizes, kind, keep_cells=True, save=True)[:4]
-    used = [(r, e) for r, e in zip(results, scan_operands(operands, sizes, kind), strict=True) if e is not None]
+    used = [
+        (r, e)
+        for r, e in zip(results, KERNELS[kind.form].reference_scan(operands, sizes, kind), strict=True)
+        if e is not None
+    ]
     outer = [torch.randn_like(r) for r, _ in used]
     keywords = {"allow_unused": True, "materialize_grads": True}
     found = torch.autograd.grad([r for r, _ in used], there, outer, **keywords)
     expected = torch.autograd.grad([e for _, e in used], there, outer, **keywords)
-    if FORMS[kind.form] == "shared_gate":  # the reference has the sum over the steps in the first row
+    if KERNELS[kind.form].name == "shared_gate":  # the reference has the sum over the steps in the first row
         found, expected = ([g.sum(0) if g.shape[-1:] == (2,) else g for g in grads] for grads in (found, expected))
     try:
         near(found, expected, gradient=True)
@@ -363,7 +368,7 @@ def name_of(layer: Layer, parameter: Tensor) -> str:
 
 def fuzz_stream(rng: random.Random) -> str:
     """Step by step, with wrong inputs, positions and another instruction set in between."""
-    layer = rng.choice([kind for kind in LAYERS if not hasattr(kind, "adjoint_reports")])(3, rng.randint(1, 9))
+    layer = rng.choice([kind for kind in LAYERS if max(kind.cell_type.stencil) <= 0])(3, rng.randint(1, 9))
     batch, x = rng.randint(1, 3), torch.randn(4, 3, 3)[:, :1].expand(4, 3, 3)
     stream = layer.stream(batch)
     if rng.random() < 0.4:
@@ -385,7 +390,7 @@ def fuzz_stream(rng: random.Random) -> str:
     return COMPUTED
 
 
-# Coupled networks ---------------------------------------------------------------------------------------------------
+# Implicit networks --------------------------------------------------------------------------------------------------
 
 
 def change(rng: random.Random, given: dict[str, Any]) -> dict[str, Any]:
@@ -419,27 +424,27 @@ def run_changed(rng: random.Random, call: Callable[..., Any], given: dict[str, A
         return REFUSED
 
 
-def fuzz_coupled(rng: random.Random) -> str:
+def fuzz_implicit(rng: random.Random) -> str:
     """The rule, its transposed derivative and both solvers."""
     dtype, hidden, edges = rng.choice(DTYPES), rng.randint(1, 20), rng.random() < 0.5
     solving = rng.random() < 0.5
     stencil = rng.choice([(-1, 1), (1, -1)] if solving else [(-1, 1), (-2, -1, 1, 2), (-3, 1), (2,)])
     lengths = torch.tensor(random_lengths(rng), dtype=torch.int64)
-    lattice, J = Lattice(lengths, stencil, torch.device("cpu"), edges), len(stencil)
+    layout, J = RedBlack(lengths, stencil, torch.device("cpu"), edges), len(stencil)
     matrices = [
         torch.randn(shape, dtype=dtype) / hidden**0.5
         for shape in ((J, hidden, hidden), (2 * hidden, hidden), (hidden, hidden))
     ]
-    u = torch.randn(lattice.total, (J + 3) * hidden, dtype=dtype)
+    u = torch.randn(layout.total, (J + 3) * hidden, dtype=dtype)
     past = torch.randn(2 * len(lengths), hidden, dtype=dtype) if edges else torch.zeros(1, hidden, dtype=dtype)
     if rng.random() < 0.1:
-        return run_changed(rng, CoupledKernel, dict(zip(("switches", "gates", "candidate"), matrices, strict=True)))
-    system, kernel = Coupled(CoupledGRU(stencil, *matrices), u, lattice, past), CoupledKernel(*matrices)
+        return run_changed(rng, ImplicitKernel, dict(zip(("switches", "gates", "candidate"), matrices, strict=True)))
+    system, kernel = ImplicitSystem(ImplicitGRURule(stencil, *matrices), u, layout, past), ImplicitKernel(*matrices)
     right = rng.random() < 0.3
-    z, v = (torch.randn(lattice.total, hidden, dtype=dtype) for _ in range(2))
-    colour = rng.randrange(len(lattice.colours))
-    rows, other = lattice.colours[colour], lattice.other(colour)
-    index = [lattice.neighbours[colour][offset] for offset in stencil]
+    z, v = (torch.randn(layout.total, hidden, dtype=dtype) for _ in range(2))
+    colour = rng.randrange(len(layout.colours))
+    rows, other = layout.colours[colour], layout.other(colour)
+    index = [layout.neighbours[colour][offset] for offset in stencil]
     h = torch.empty(rows.stop - rows.start, hidden, dtype=dtype)
     slope = torch.empty(2 * J + SLOPE_PARTS, len(h), hidden, dtype=dtype)
     chosen = None if rng.random() < 0.5 else torch.arange(rows.start, rows.stop)
@@ -452,10 +457,10 @@ def fuzz_coupled(rng: random.Random) -> str:
             kernel.evaluate(**given)
             value, expected = system.rule.linearize(system.drive(rows), system.near(z[other], colour))
             pulled = kernel.pull(slope, v[rows])
-            compare(f"coupled {stencil}", [h, *pulled], [value, *expected.vjp(v[rows])])
+            compare(f"implicit {stencil}", [h, *pulled], [value, *expected.vjp(v[rows])])
             whole = run_changed(rng, rng.choice((kernel.pull, kernel.pull_arguments)), {"slope": slope, "v": v[rows]})
             return RIGHT if whole == COMPUTED else whole
-        sequences = lattice.native
+        sequences = native_sequences(layout)
         settings = {"rtol": 1e-6, "atol": 1e-12, "max_iterations": 60, "window": 4, "threshold": 0.5, "guard": 2.0}
         begin = torch.zeros_like(z)
         given = {"u": u, "drive_rows": None, "edges": past, "sequences": sequences, "z": begin} | settings
@@ -464,7 +469,7 @@ def fuzz_coupled(rng: random.Random) -> str:
         if not right:
             if rng.random() < 0.5:
                 return run_changed(rng, kernel.relax, given)
-            slope = torch.rand(2 * J + SLOPE_PARTS, lattice.total, hidden, dtype=dtype)
+            slope = torch.rand(2 * J + SLOPE_PARTS, layout.total, hidden, dtype=dtype)
             limits = {"rtol": 1e-3, "atol": 0.0, "max_iterations": 5}
             return run_changed(rng, kernel.adjoint, {"slope": slope, "sequences": sequences, "g": v} | limits)
         residual, _, converged = kernel.relax(**given)
@@ -477,15 +482,15 @@ def fuzz_coupled(rng: random.Random) -> str:
 
 def fuzz_tridiagonal(rng: random.Random) -> str:
     lengths = torch.tensor(random_lengths(rng), dtype=torch.int64)
-    lattice, dtype = Lattice(lengths, (-1, 1), torch.device("cpu"), False), rng.choice(DTYPES)
-    lower, upper, right_side = (0.4 * torch.randn(lattice.total, 3, dtype=dtype).tanh() for _ in range(3))
+    layout, dtype = RedBlack(lengths, (-1, 1), torch.device("cpu"), False), rng.choice(DTYPES)
+    lower, upper, right_side = (0.4 * torch.randn(layout.total, 3, dtype=dtype).tanh() for _ in range(3))
     transposed = rng.random() < 0.5
-    given = {"lower": lower, "upper": upper, "sequences": lattice.native, "transposed": transposed}
+    given = {"lower": lower, "upper": upper, "sequences": native_sequences(layout), "transposed": transposed}
     if rng.random() < 0.7:
         return run_changed(rng, lambda right, **rest: TridiagonalKernel(**rest)(right), given | {"right": right_side})
     found = TridiagonalKernel(**given)(right_side)
     for b in range(len(lengths)):
-        rows, n = lattice.rows_of(b), int(lengths[b])
+        rows, n = layout.rows_of(b), int(lengths[b])
         if not n:
             continue
         matrix = torch.eye(n, dtype=dtype).repeat(3, 1, 1)
@@ -501,7 +506,7 @@ def fuzz_tridiagonal(rng: random.Random) -> str:
 TARGETS: dict[Callable[[random.Random], str], int] = {  # how often each is tried
     fuzz_scan: 8,
     fuzz_gradient: 6,
-    fuzz_coupled: 4,
+    fuzz_implicit: 4,
     fuzz_tridiagonal: 2,
     fuzz_packed: 2,
     fuzz_parameters: 1,

@@ -149,8 +149,8 @@ def test_equal_with_and_without_kernels(monkeypatch: pytest.MonkeyPatch) -> None
         return [p.grad for p in network.parameters() if p.grad is not None]
 
     expected = gradients()
-    monkeypatch.setattr("autapse.unfold.coupled_fused.kernels_serve", lambda x: False)
-    monkeypatch.setattr("autapse.unfold.banded.kernels_serve", lambda x: False)
+    monkeypatch.setattr("autapse.unfold.implicit_fused.kernels_serve", lambda *tensors: False)
+    monkeypatch.setattr("autapse.unfold.banded.kernels_serve", lambda *tensors: False)
     for found, wanted in zip(gradients(), expected, strict=True):
         torch.testing.assert_close(found, wanted, rtol=1e-8, atol=1e-10)
     close(expected[0], expected[0])

@@ -251,6 +251,9 @@ def test_repr_shows_what_differs_from_the_defaults(layer: Any, expected: str) ->
 
 COMMON = "input_size hidden_size num_layers bias batch_first dropout bidirectional device dtype".split()
 COMMON += ["checkpoint_every", "unfold"]
+EQUILIBRIUM = {
+    "solver": None, "rtol": None, "gradient": None, "inner_steps": None, "eta": "shared", "max_length": None,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -272,8 +275,8 @@ COMMON += ["checkpoint_every", "unfold"]
         ("OrthogonalRNN", {"parametrization": "exp", "capacity": None, "nonlinearity": "modrelu"}),
         ("SpectralRNN", {"radius": 0.01, "reflections": None, "nonlinearity": "tanh"}),
         ("LeakyRNN", {"tau": 10.0, "learn_tau": False, "nonlinearity": "tanh"}),
-        ("EquilibriumTanh", {"floor": 1e-3, "solver": None, "rtol": None}),
-        ("EquilibriumLinear", {"alignment": "exact", "solver": None, "rtol": None}),
+        ("EquilibriumTanh", {"floor": 1e-3, **EQUILIBRIUM}),
+        ("EquilibriumLinear", {"alignment": "exact", **EQUILIBRIUM}),
     ],
 )
 def test_signature_and_help_show_the_contract(name: str, options: dict[str, Any]) -> None:

@@ -83,10 +83,10 @@ def test_parameters_without_a_rule_keep_their_start():
     [
         ("ernn", "glorot-orthogonal", r"be default, or rules, for a layer with the parameter \w+"),
         ("gru", "glorot", r"be one of default, glorot-orthogonal, or rules such as .*; got 'glorot'"),
-        ("gru", "weight=glorot(2)", r"give glorot no number; got 'weight=glorot\(2\)'"),
-        ("gru", "weight=normal", "give normal one number; got 'weight=normal'"),
-        ("gru", "weight=normal(a)", "give normal one number; got 'a'"),
-        ("gru", "weight=normal(-1)", "number of normal must be a finite number at least 0; got -1.0"),
+        ("gru", "weight=glorot(2)", r"give glorot no value; got 'weight=glorot\(2\)'"),
+        ("gru", "weight=normal", "give normal one value; got 'weight=normal'"),
+        ("gru", "weight=normal(a)", "give normal one value; got 'a'"),
+        ("gru", "weight=normal(-1)", "value of normal must be a finite number at least 0; got -1.0"),
         ("gru", "weight=gauss(1)", "kind of initialisation must be one of normal"),
         (
             "gru",

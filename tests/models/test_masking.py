@@ -24,7 +24,7 @@ class Fails(Solver):
 
     def solve(self, system: Any, start: Tensor | None = None, rtol: float | None = None) -> tuple[Tensor, SolveReport]:
         z, report = recommended().solve(system, start, rtol)
-        failed = system.lattice.lengths == 5
+        failed = system.layout.lengths == 5
         z = z + 3.0 * system.groups.spread(failed.to(z.dtype), z)
         return z, dataclasses.replace(report, converged=report.converged & ~failed)
 
@@ -72,7 +72,7 @@ def test_gradients_are_those_of_the_batch_without_it(kind: str, cell: str, layer
 def test_outputs_and_predictions_are_there_for_all(kind: str) -> None:
     """Masking is of gradients alone: the values are the head on the states that the layer has."""
     model, x = build(kind, "implicitgru", 1).eval(), torch.randn(5, 6, 2, dtype=torch.float64)
-    with pytest.warns(NotConvergedWarning, match="1 of 5 problems not converged"):
+    with pytest.warns(NotConvergedWarning, match="1 of 5 sequences did not converge"):
         output = model(x, LENGTHS)
     states, h_n = model.layer(x, lengths=LENGTHS)
     expected = model.head(states if kind == "tagger" else h_n[-1])

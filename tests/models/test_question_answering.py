@@ -120,7 +120,7 @@ class Fails(Solver):
 
     def solve(self, system, start=None, rtol=None):
         z, report = recommended().solve(system, start, rtol)
-        return z, replace(report, converged=report.converged & (system.lattice.lengths != 5))
+        return z, replace(report, converged=report.converged & (system.layout.lengths != 5))
 
 
 @pytest.mark.filterwarnings("ignore::autapse.solve.NotConvergedWarning")

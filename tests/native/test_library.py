@@ -20,8 +20,9 @@ from kernels import Case, as_operands, gradients, make_case, named, needs_kernel
 from torch import Tensor
 
 import autapse
+from autapse.forms import UpdateGate
 from autapse.native import library, ops
-from autapse.native.operands import ACTIVATIONS, FORMS
+from autapse.native.operands import ACTIVATIONS, KERNELS
 from autapse.unfold import scan_fused, scan_reference
 from networks import Network
 from tolerance import close
@@ -242,7 +243,7 @@ def test_other_threads_go_on_during_a_call(monkeypatch: pytest.MonkeyPatch) -> N
     counted: list[int] = []
     run = library.run
 
-    def watched(function: str, problem: library.Problem) -> bool:
+    def watched(function: str, problem: library.ScanStruct) -> bool:
         before = count[0]
         done = run(function, problem)
         counted.append(count[0] - before)
@@ -302,7 +303,7 @@ def test_a_call_works_after_one_that_found_no_memory() -> None:
     def work() -> None:
         case.run(scan_fused)
         sizes = torch.tensor([1 << 44])  # rows whose products would have 2^50 bytes, more than a process can address
-        impossible = library.Problem(form=FORMS.index("ugrnn"), wide=1, threads=1, inner=1, steps=1)
+        impossible = library.ScanStruct(form=KERNELS.index(UpdateGate), wide=1, threads=1, inner=1, steps=1)
         impossible.hidden = impossible.outputs = 8
         impossible.batch = impossible.rows = 1 << 44
         impossible.sizes = sizes.data_ptr()
@@ -327,7 +328,7 @@ def test_a_call_works_after_one_that_found_no_memory() -> None:
 # The interface ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["problem", "coupled", "lattice", "relaxation", "adjoint", "tridiagonal"])
+@pytest.mark.parametrize("name", ["scan", "implicit", "red_black", "relaxation", "adjoint", "tridiagonal"])
 def test_structs_have_the_fields_of_the_header(name: str) -> None:
     """In the order, and of the types, of src/abi.h."""
     header = Path(library.__file__).parent / "src" / "abi.h"
@@ -349,15 +350,17 @@ def test_structs_have_the_fields_of_the_header(name: str) -> None:
         ctypes.c_double: "double",
         ctypes.c_void_p: "pointer",
     }
-    types |= {library.Lattice: "autapse_lattice", ctypes.c_void_p * library.MOST_OFFSETS: "pointer"}
-    assert [(field, types[kind]) for field, kind in getattr(library, name.capitalize())._fields_] == declared
+    types |= {library.RedBlackStruct: "autapse_red_black", ctypes.c_void_p * library.MOST_OFFSETS: "pointer"}
+    assert [
+        (field, types[kind]) for field, kind in getattr(library, f"{name.title().replace('_', '')}Struct")._fields_
+    ] == declared
 
 
 def test_forms_and_activations_have_the_numbers_of_the_header() -> None:
     header = Path(library.__file__).parent / "src" / "abi.h"
     if not header.exists():
         pytest.skip("this installation has no sources")
-    for kind, names in (("form", FORMS), ("activation", ACTIVATIONS)):
+    for kind, names in (("form", [form.name for form in KERNELS]), ("activation", ACTIVATIONS)):
         entries = re.search(rf"enum autapse_{kind} \{{(.*?)\}}", header.read_text(), re.DOTALL)[1]
         assert [e.strip().removeprefix("AUTAPSE_").lower() for e in entries.split(",")] == list(names)
 

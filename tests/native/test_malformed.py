@@ -13,8 +13,8 @@ from torch import Tensor
 import autapse
 from autapse.checks import InputError
 from autapse.native import library, ops
-from autapse.native.coupled import CoupledKernel, Sequences, TridiagonalKernel
-from autapse.native.operands import FORMS, Kind, Operands
+from autapse.native.implicit import ImplicitKernel, Sequences, TridiagonalKernel
+from autapse.native.operands import KERNELS, Kind, Operands
 from networks import Network
 
 pytestmark = needs_kernels
@@ -76,7 +76,7 @@ def test_operands_that_are_missing_or_too_many(network: Network) -> None:
     for name in ("x", "h0", "matrix"):
         refused(operands._replace(**{name: None}), sizes, kind, f"{name} must be a tensor of shape .*; got None")
     for name in ("c0", "projection"):
-        if getattr(operands, name) is None and FORMS[kind.form] != "lstm":
+        if getattr(operands, name) is None and KERNELS[kind.form].name != "lstm":
             refused(operands._replace(**{name: torch.zeros(3, 5).double()}), sizes, kind, f"{name} must be None")
     refused(operands, None, kind, "sizes must be a tensor")  # type: ignore[arg-type]
 
@@ -213,14 +213,14 @@ def test_a_stream_keeps_to_its_instruction_set() -> None:
     stream(torch.randn(1, 3))
 
 
-# Coupled networks ---------------------------------------------------------------------------------------------------
+# Implicit networks --------------------------------------------------------------------------------------------------
 
 H, N = 4, 6
 SETTINGS: dict[str, Any] = {"rtol": 1e-3, "atol": 0.0, "max_iterations": 9, "window": 3, "threshold": 0.5, "guard": 2.0}
 
 
-def kernel(offsets: int = 2) -> CoupledKernel:
-    return CoupledKernel(torch.randn(offsets, H, H), torch.randn(2 * H, H), torch.randn(H, H))
+def kernel(offsets: int = 2) -> ImplicitKernel:
+    return ImplicitKernel(torch.randn(offsets, H, H), torch.randn(2 * H, H), torch.randn(H, H))
 
 
 def evaluation() -> dict[str, Any]:
@@ -230,7 +230,7 @@ def evaluation() -> dict[str, Any]:
     return given | {"bands": torch.empty(2, 3, H), "slope": torch.empty(11, 3, H)}
 
 
-def test_matrices_of_a_coupled_rule() -> None:
+def test_matrices_of_an_implicit_rule() -> None:
     right = [torch.randn(2, H, H), torch.randn(2 * H, H), torch.randn(H, H)]
     for n, wrong in (
         (0, torch.randn(9, H, H)),
@@ -239,9 +239,9 @@ def test_matrices_of_a_coupled_rule() -> None:
         (2, torch.randn(H, 3)),
     ):
         with pytest.raises(InputError, match="must"):
-            CoupledKernel(*[*right[:n], wrong, *right[n + 1 :]])
+            ImplicitKernel(*[*right[:n], wrong, *right[n + 1 :]])
     with pytest.raises(InputError, match=r"gates must have dtype torch\.float32"):
-        CoupledKernel(right[0], right[1].double(), right[2])
+        ImplicitKernel(right[0], right[1].double(), right[2])
 
 
 def test_arguments_of_an_evaluation() -> None:

@@ -12,7 +12,7 @@ import pytest
 from autapse.checks import InputError
 from autapse.reproduce.curve import Curve
 from autapse.reproduce.figures import Picture
-from autapse.reproduce.paper import Paper, read_papers
+from autapse.reproduce.paper import PublishedPaper, read_papers
 from autapse.reproduce.report import check_page, write_page
 from autapse.reproduce.result import Result
 from small_results import by_recipe, result
@@ -28,7 +28,7 @@ def with_curve(recipe: str, *losses: float) -> Result:
     return result(recipe, 95.0, curve=curve)
 
 
-def pictures(paper: Paper, *results: Result) -> dict[str, Picture]:
+def pictures(paper: PublishedPaper, *results: Result) -> dict[str, Picture]:
     return {picture.figure.name: picture for picture in paper.pictures(by_recipe(*results))}
 
 
@@ -62,12 +62,12 @@ def test_a_picture_is_drawn_once_and_the_same_every_time(tmp_path: Path) -> None
     assert "](figures/ernn-figure8.svg)" in page.read_text(encoding="utf-8")
     assert "ERNN (K = 1)" in "".join(ElementTree.fromstring(first).itertext())
     path.unlink()
-    with pytest.raises(InputError, match=r"ernn-figure8\.svg is not what the results give"):
+    with pytest.raises(InputError, match=r"ernn-figure8\.svg does not match the results"):
         check_page(page, results, papers)
     write_page(page, results, papers)
     assert path.read_bytes() == first
     other = by_recipe(with_curve(ERNN, 1.0, 0.4))
-    with pytest.raises(InputError, match=r"ernn-figure8\.svg is not what the results give"):
+    with pytest.raises(InputError, match=r"ernn-figure8\.svg does not match the results"):
         check_page(page, other, papers)
     write_page(page, other, papers)
     assert path.read_bytes() != first

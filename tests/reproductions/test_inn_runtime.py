@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from reproductions.inn import runtime
 
 from autapse.cli.main import main as command_line
-
-ROOT = Path(__file__).parents[2]
-SCRIPT = ROOT / "reproductions" / "inn" / "runtime.py"
-
-
-def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("inn_runtime", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    return made
 
 
 def test_measure_and_render(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     sizes = "--train-size 40 --validation-size 20 --test-size 20 --batch-size 20 --steps 2 --eval-every 1".split()
     assert command_line(["run", "walk", "--cell", "implicitgru", "--hidden-size", "4", *sizes, "--out", "inn"]) == 0
-    runtime = script()
     for name, file in (("RESULTS", "runtime.json"), ("PAGE", "README.md")):
         monkeypatch.setattr(runtime, name, tmp_path / file)
     monkeypatch.setattr(runtime, "LENGTHS", (5, 40))
@@ -44,5 +30,4 @@ def test_measure_and_render(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_page_shows_what_is_stored() -> None:
-    runtime = script()
     assert runtime.render() == runtime.PAGE.read_text(encoding="utf-8")

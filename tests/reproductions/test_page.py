@@ -49,7 +49,7 @@ def test_a_page_that_is_not_up_to_date_is_found(tmp_path: Path, capsys: pytest.C
     page = tmp_path / "README.md"
     check = ["reproduce", "report", "--check", "--results", str(tmp_path), "--out", str(page)]
     assert main(check) == 2
-    assert "README.md is not what the results give. Run: autapse reproduce report" in capsys.readouterr().err
+    assert "README.md does not match the results. Run: autapse reproduce report" in capsys.readouterr().err
     assert not page.exists()
     assert main(["reproduce", "report", "--results", str(tmp_path), "--out", str(page)]) == 0
     assert main(check) == 0
@@ -288,7 +288,7 @@ def test_recipes_that_a_layout_does_not_name(tmp_path: Path) -> None:
         (('label = "Accuracy (%)"', 'label = "Accuracy (%)"\nshow = "all"'), "show of column '' must be one of both"),
         (('labels = ["HAR-2", "GRU"]', 'labels = ["HAR-2", "GRU"]\ncited = { a = 1 }'), "must name columns or facts"),
         (("caption = ", "caption ="), None),
-        (("caption = ", "caption"), "is no TOML"),
+        (("caption = ", "caption"), "is not TOML"),
     ],
 )
 def test_mistakes_in_layouts(change: tuple[str, str], complaint: str | None, tmp_path: Path) -> None:
@@ -346,7 +346,7 @@ def test_what_is_inferred_and_what_was_cut_off() -> None:
     second = result("ernn/table3/har-2/gru", 90.0, **late, epochs=4.43)
     third = result("ernn/table3/har-2/lstm", 90.0, **late, epochs=79.0)
     lines = below("ernn/table3", first, second, third)
-    assert "**RNN**: epochs: 25 (paper: 300, our reading)." in lines
+    assert "**RNN**: epochs: 25 (paper: 300, our choice)." in lines
     assert "**LSTM, GRU**: cut off by a time limit of 30 s, after 4.4 to 79 epochs (paper: 100)." in lines
 
 

@@ -385,9 +385,9 @@ def test_epochs_given_for_steps_are_one_difference_each(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[task\n", "is no TOML"),
-        ("[task]\nname = " + "[" * 5000, "is no TOML: maximum recursion depth exceeded"),
-        ("[task]\nname = " + "9" * 5000, "is no TOML: Exceeds the limit"),
+        ("[task\n", "is not TOML"),
+        ("[task]\nname = " + "[" * 5000, "is not TOML: maximum recursion depth exceeded"),
+        ("[task]\nname = " + "9" * 5000, "is not TOML: Exceeds the limit"),
         ("[task]\n" + "a." * 50_000, "has 100007 bytes; the limit is 65536"),
         ("[tusk]\n", "table must be one of .*Did you mean 'task'"),
         ("task = 1\n", r"task must be a table, \[task\]; got 1"),

@@ -96,7 +96,7 @@ def test_the_same_command_goes_on_and_another_does_not(in_empty_folder: Path, ca
     assert (again["test"], again["steps"]) == (first["test"], first["steps"])  # the checkpoint counts
     path.unlink()
     assert main(["reproduce", RECIPE, *QUICK, "--set", "training.learning_rate=0.5"]) == 2
-    assert "has a run of other settings" in capsys.readouterr().err
+    assert "has a run with other settings" in capsys.readouterr().err
 
 
 def test_a_run_that_diverges_is_a_result_too(in_empty_folder: Path, capsys: pytest.CaptureFixture[str]):
@@ -127,7 +127,7 @@ def test_our_own_results_are_of_recipes_that_there_are():
     for name, found in results.items():
         recipe = find_recipe(name)
         for result in found:
-            unit, _ = in_papers_unit(recipe, {"test": 0.0, "metric": result.metric, "solved_step": 0})
+            unit, _ = in_papers_unit(recipe, result.metric, 0.0)
             assert result.unit == unit
             assert result.paper == recipe.paper.get(unit)
             assert result.settings["task"]["name"] == recipe.settings["task"]["name"]
@@ -145,7 +145,7 @@ def test_our_own_results_are_of_recipes_that_there_are():
     ],
 )
 def test_scores_in_the_papers_unit(summary: dict[str, object], paper: str, expected: tuple[str, object]):
-    assert in_papers_unit(find_recipe(paper), summary) == expected
+    assert in_papers_unit(find_recipe(paper), summary["metric"], summary["test"]) == expected
 
 
 def test_a_refit_uses_all_data_for_as_long_as_validation_chose():

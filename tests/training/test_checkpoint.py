@@ -7,8 +7,8 @@ import torch
 import autapse
 from autapse import checks
 from autapse.training import Trainer, train
-from autapse.training.checkpoint import load_optimizer
-from small import TASK, final_tensors, small_config
+from autapse.training.checkpoint import load_optimizer, read_run
+from small import TASK, small_config
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def test_optimizer_state_survives(tmp_path, optimizer):
     trainer = Trainer(config).start(tmp_path / "run")
     trainer.train()
     fresh = Trainer(config)
-    load_optimizer(fresh.optimizer, fresh.model, final_tensors(tmp_path / "run"))
+    load_optimizer(fresh.optimizer, fresh.model, read_run(tmp_path / "run").optimizer)
     for old, new in zip(trainer.parameters, fresh.parameters, strict=True):
         before, after = trainer.optimizer.state[old], fresh.optimizer.state[new]
         kept = {k for k, v in before.items() if v is not None}
@@ -63,7 +63,7 @@ def test_a_damaged_checkpoint_is_told(run, how):
 def test_a_damaged_file_is_told(run, how):
     (path,) = run.glob("checkpoint-*")
     damage(path, how)
-    with pytest.raises(checks.InputError, match="is damaged, or no checkpoint of autapse"):
+    with pytest.raises(checks.InputError, match="is damaged, or is not a checkpoint of autapse"):
         autapse.load(path)
 
 

@@ -12,9 +12,9 @@ from autapse import checks
 from autapse.data.ragged import Ragged
 from autapse.models import Classifier, LanguageModel, Regressor, Tagger
 from autapse.tasks import IGNORE, PTB, Data, Walk, WalkVariance
-from autapse.tasks.objectives import objective
-from autapse.training.batches import POOL, Shuffled, Tensors, Text, epoch_order, in_order, make_feed
 from autapse.training.evaluation import evaluate
+from autapse.training.feeds import POOL, Shuffled, Tensors, Text, epoch_order, in_order, make_feed
+from autapse.training.objectives import objective
 
 LENGTHS = [3, 1, 6, 2, 4]
 

@@ -14,10 +14,10 @@ import torch
 from autapse import checks
 from autapse.cli import main
 from autapse.layers.registry import make_layer, parse_network
-from autapse.layers.solutions import Solutions
 from autapse.solve import NotConvergedWarning, Tolerance, Tridiagonal
 from autapse.training import RunConfig, Trainer, train
 from autapse.training.log import read_metrics
+from autapse.unfold.warm_start import Solutions
 from small import final_tensors, metadata_of, small_config, step_of
 
 OPTIONS = (
@@ -87,7 +87,7 @@ def test_the_layer_of_a_run_warns_once(tmp_path: Path) -> None:
     trainer.model.layer.solving.solver = Tridiagonal(max_iterations=1)
     with pytest.warns(NotConvergedWarning) as caught:
         trainer.train()
-    assert sum("states of a batch were not all found" in str(w.message) for w in caught) == 1
+    assert sum("did not converge" in str(w.message) for w in caught) == 1
 
 
 # Names ----------------------------------------------------------------------------------------------------------------

@@ -11,10 +11,10 @@ import torch
 import autapse
 from autapse import checks
 from autapse.tasks import Walk, WalkVariance
-from autapse.tasks.objectives import objective
-from autapse.training import Interrupted, ModelConfig, RunConfig, Tensors, Trainer, evaluate, train
+from autapse.training import Interrupted, ModelConfig, RunConfig, Summary, Tensors, Trainer, evaluate, train
 from autapse.training.evaluation import Scores
 from autapse.training.log import read_metrics
+from autapse.training.objectives import objective
 from small import TASK, final_tensors, small_config, step_of, with_seed
 
 
@@ -147,7 +147,7 @@ def test_interrupt_saves_and_resume_ends_with_the_same_bits(tmp_path):
     (tmp_path / "cut").mkdir()
     trainer = Trainer(config).start(tmp_path / "cut")
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
-    with pytest.raises(Interrupted, match=r"saved at step \d+\. Go on with: autapse resume"):
+    with pytest.raises(Interrupted, match=r"saved at step \d+\. To continue: autapse resume"):
         trainer.train()
     assert 0 < step_of(tmp_path / "cut") < 300
     Trainer.resume(tmp_path / "cut").train()
@@ -201,7 +201,7 @@ def test_a_lone_size_and_a_list_of_sizes_are_welcome():
 
 def test_a_folder_with_something_in_it_is_neither_used_nor_removed(tmp_path):
     (tmp_path / "precious.txt").write_text("precious")
-    with pytest.raises(checks.InputError, match="is not empty and is not overwritten"):
+    with pytest.raises(checks.InputError, match="is not empty, and is not overwritten"):
         Trainer(small_config()).start(tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == ["precious.txt"]
 
@@ -227,7 +227,17 @@ def test_config_round_trip_and_strictness():
         content = json.loads(json.dumps(config.to_json()))
         assert RunConfig.from_json(content) == config
     content["training"]["stepz"] = 3
-    with pytest.raises(checks.InputError, match=r"setting must be one of .*got 'stepz'.* Did you mean 'steps'"):
+    with pytest.raises(checks.InputError, match=r"key must be one of .*got 'stepz'.* Did you mean 'steps'"):
         RunConfig.from_json(content)
     with pytest.raises(checks.InputError, match="damaged"):
         RunConfig.from_json({"task": {"name": "adding"}})
+
+
+def test_a_summary_has_fields_and_keys(tmp_path):
+    summary = train(small_config(), tmp_path / "run")
+    stored = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert Summary.from_json(stored) == summary == stored
+    assert list(summary) == list(stored)
+    assert summary["test"] == summary.test == stored["test"]
+    with pytest.raises(KeyError):
+        summary["tset"]

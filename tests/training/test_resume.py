@@ -8,7 +8,9 @@ import time
 import pytest
 import torch
 
-from small import autapse, final_tensors, step_of
+from autapse.cli.main import main
+from autapse.training import checkpoint
+from small import autapse, final_tensors, small_config, step_of, stopped_at
 
 OPTIONS = (
     "--length 12 --train-size 300 --validation-size 50 --test-size 50 --hidden-size 8 8 --dropout 0.3 "
@@ -57,3 +59,11 @@ def test_resuming_a_finished_run_says_so(tmp_path):
     assert again.returncode == 0
     assert "is finished, at step 20" in again.stdout
     assert (tmp_path / "done" / "state.json").read_bytes() == before
+
+
+def test_the_command_reads_the_checkpoint_once(tmp_path, monkeypatch, capsys):
+    stopped_at(7, tmp_path / "run", small_config())
+    read, calls = checkpoint.read_run, []
+    monkeypatch.setattr(checkpoint, "read_run", lambda *words: calls.append(words) or read(*words))
+    assert main(["resume", str(tmp_path / "run")]) == 0
+    assert len(calls) == 1

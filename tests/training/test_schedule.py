@@ -39,12 +39,12 @@ def test_cosine_is_torchs():
 
 
 def test_what_a_plateau_goes_by_needs_the_plateau_schedule():
-    with pytest.raises(checks.InputError, match='plateau_by must go with schedule="plateau"'):
+    with pytest.raises(checks.InputError, match='plateau_by must be "score" without schedule="plateau"'):
         TrainingConfig(plateau_by="loss")
 
 
 def test_a_period_goes_with_the_periodic_schedule():
-    with pytest.raises(checks.InputError, match="period must go with schedule"):
+    with pytest.raises(checks.InputError, match="period must be set with schedule"):
         TrainingConfig(period=10)
-    with pytest.raises(checks.InputError, match="period must go with schedule"):
+    with pytest.raises(checks.InputError, match="period must be set with schedule"):
         TrainingConfig(schedule="periodic")

@@ -44,8 +44,8 @@ def _usual_handlers():
 def test_a_signal_saves_first_and_resume_ends_with_the_same_bits(tmp_path, signals, code):
     config = small_config(dropout=0.2, checkpoint_seconds=1e6)
     stop = stopped_at(7, tmp_path / "cut", config, *signals)
-    assert str(stop).startswith("Stopped at step 7, saved at step 7. Go on with: autapse resume ")
-    assert stop.exit_code == stop.going_on_with("another command").exit_code == code
+    assert str(stop).startswith("Stopped at step 7, saved at step 7. To continue: autapse resume ")
+    assert stop.exit_code == stop.continued_by("another command").exit_code == code
     assert step_of(tmp_path / "cut") == 7
     assert [signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGHUP)] == [signal.SIG_DFL] * 2
     Trainer.resume(tmp_path / "cut").train()
@@ -102,5 +102,5 @@ def test_the_command_ends_with_the_code_of_the_signal(tmp_path, number, code):
     _, complaint = process.communicate(timeout=300)
     assert process.returncode == code, complaint
     assert complaint.startswith("autapse: Stopped at step ")
-    assert complaint.endswith("Go on with: autapse resume run\n")
+    assert complaint.endswith("To continue: autapse resume run\n")
     assert step_of(tmp_path / "run") > 0

@@ -15,9 +15,9 @@ import torch
 import autapse
 from autapse import checks
 from autapse.tasks import IMDB, MNIST, POS, PTB, BAbI
-from autapse.tasks.objectives import objective
 from autapse.training import Interrupted, ModelConfig, RunConfig, Tensors, Trainer, TrainingConfig, evaluate, train
 from autapse.training.log import read_metrics
+from autapse.training.objectives import objective
 from damage import message
 from small import final_tensors, metadata_of, rewrite, step_of, stopped_at
 from small_data import data_in
@@ -358,5 +358,5 @@ def test_a_lone_size_of_embedding_is_welcome():
     with pytest.raises(checks.InputError, match="embedding_size must be an integer of at least 1; got 0"):
         ModelConfig(embedding_size=0)
     config = RunConfig(task=MNIST(), model=ModelConfig(embedding_size=7))
-    with pytest.raises(checks.InputError, match="embedding_size must be left out: mnist has numbers, not words"):
+    with pytest.raises(checks.InputError, match="embedding_size must be omitted: mnist has features, not words"):
         Trainer(config)

@@ -10,9 +10,9 @@ import scipy.linalg
 import torch
 from torch import Tensor
 
-from autapse.native.coupled import TridiagonalKernel
-from autapse.unfold.banded import Banded, eliminated
-from autapse.unfold.lattice import Lattice
+from autapse.native.implicit import TridiagonalKernel
+from autapse.sequences.red_black import RedBlack
+from autapse.unfold.banded import Banded, eliminated, native_sequences
 from native.kernels import needs_kernels
 from tolerance import close
 
@@ -20,15 +20,15 @@ LENGTHS = [7, 4, 4, 1, 0]
 S = 3
 
 
-def make(stencil: tuple[int, ...], dtype: torch.dtype = torch.float64) -> tuple[Lattice, dict[int, Tensor]]:
-    lattice = Lattice(torch.tensor(LENGTHS), stencil, torch.device("cpu"), False)
-    shape = (len(stencil), lattice.total, S)
+def make(stencil: tuple[int, ...], dtype: torch.dtype = torch.float64) -> tuple[RedBlack, dict[int, Tensor]]:
+    layout = RedBlack(torch.tensor(LENGTHS), stencil, torch.device("cpu"), False)
+    shape = (len(stencil), layout.total, S)
     bands = torch.rand(shape, dtype=dtype) * (0.98 / len(stencil))  # an M-matrix, as gates give
-    return lattice, dict(zip(stencil, bands, strict=True))
+    return layout, dict(zip(stencil, bands, strict=True))
 
 
-def dense(lattice: Lattice, bands: dict[int, Tensor], sequence: int, channel: int) -> Tensor:
-    rows, n = lattice.rows_of(sequence), LENGTHS[sequence]
+def dense(layout: RedBlack, bands: dict[int, Tensor], sequence: int, channel: int) -> Tensor:
+    rows, n = layout.rows_of(sequence), LENGTHS[sequence]
     matrix = torch.eye(n, dtype=torch.float64)
     for offset, band in bands.items():
         for t in range(n):
@@ -40,33 +40,33 @@ def dense(lattice: Lattice, bands: dict[int, Tensor], sequence: int, channel: in
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("stencil", [(-1, 1), (-2, -1, 1, 2), (-1,), (1,), (-3, 1), (-1, 2)], ids=str)
 def test_each_sequence_and_channel_is_its_own_system(stencil: tuple[int, ...], transposed: bool) -> None:
-    lattice, bands = make(stencil)
-    right = torch.randn(lattice.total, S, dtype=torch.float64)
-    y = eliminated(lattice, bands, transposed)(right)
+    layout, bands = make(stencil)
+    right = torch.randn(layout.total, S, dtype=torch.float64)
+    y = eliminated(layout, bands, transposed)(right)
     for b in range(len(LENGTHS)):
-        rows = lattice.rows_of(b)
+        rows = layout.rows_of(b)
         for c in range(S):
-            matrix = dense(lattice, bands, b, c)
+            matrix = dense(layout, bands, b, c)
             matrix = matrix.t() if transposed else matrix
             close(y[rows, c], torch.linalg.solve(matrix, right[rows, c]))
 
 
-WAYS: dict[str, Callable[[Lattice, dict[int, Tensor]], Callable[[Tensor], Tensor]]] = {
-    "plain": lambda lattice, bands: Banded(lattice, {o: b * lattice.inside[o] for o, b in bands.items()}),
-    "kernel": lambda lattice, bands: TridiagonalKernel(bands[-1], bands[1], lattice.native),
+WAYS: dict[str, Callable[[RedBlack, dict[int, Tensor]], Callable[[Tensor], Tensor]]] = {
+    "plain": lambda layout, bands: Banded(layout, {o: b * layout.inside[o] for o, b in bands.items()}),
+    "kernel": lambda layout, bands: TridiagonalKernel(bands[-1], bands[1], native_sequences(layout)),
 }
 
 
 @pytest.mark.parametrize("way", [pytest.param("plain"), pytest.param("kernel", marks=needs_kernels)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_tridiagonal_against_scipy(way: str, dtype: torch.dtype) -> None:
-    lattice, bands = make((-1, 1), dtype)
-    right = torch.randn(lattice.total, S, dtype=dtype)
-    solve = WAYS[way](lattice, bands)
+    layout, bands = make((-1, 1), dtype)
+    right = torch.randn(layout.total, S, dtype=dtype)
+    solve = WAYS[way](layout, bands)
     for _ in range(2):  # eliminated once, used twice
         y = solve(right)
         for c in range(S):
-            rows = lattice.rows_of(0)
+            rows = layout.rows_of(0)
             diagonals = np.zeros((3, LENGTHS[0]))
             diagonals[0, 1:] = -bands[1][rows[:-1], c].double().numpy()
             diagonals[1] = 1
@@ -78,23 +78,23 @@ def test_tridiagonal_against_scipy(way: str, dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("way", [pytest.param("plain"), pytest.param("kernel", marks=needs_kernels)])
 def test_rows_that_the_right_side_lacks_are_zero(way: str) -> None:
-    lattice, bands = make((-1, 1))
-    right = torch.randn(lattice.free, S, dtype=torch.float64)
-    whole = torch.cat([right, torch.zeros(lattice.total - lattice.free, S, dtype=torch.float64)])
-    close(WAYS[way](lattice, bands)(right), WAYS[way](lattice, bands)(whole))
+    layout, bands = make((-1, 1))
+    right = torch.randn(layout.free, S, dtype=torch.float64)
+    whole = torch.cat([right, torch.zeros(layout.total - layout.free, S, dtype=torch.float64)])
+    close(WAYS[way](layout, bands)(right), WAYS[way](layout, bands)(whole))
 
 
 @needs_kernels
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_the_kernel_has_the_same_bits_for_every_number_of_threads(dtype: torch.dtype) -> None:
-    lattice = Lattice(torch.tensor([40, 39, 20, 7, 7, 3]), (-1, 1), torch.device("cpu"), False)
-    bands = torch.rand(2, lattice.total, 133, dtype=dtype) * 0.49
-    right = torch.randn(lattice.total, 133, dtype=dtype)
+    layout = RedBlack(torch.tensor([40, 39, 20, 7, 7, 3]), (-1, 1), torch.device("cpu"), False)
+    bands = torch.rand(2, layout.total, 133, dtype=dtype) * 0.49
+    right = torch.randn(layout.total, 133, dtype=dtype)
     found = []
     for threads in (1, 2, 3, 5):
         torch.set_num_threads(threads)
         try:
-            found.append(TridiagonalKernel(bands[0], bands[1], lattice.native)(right))
+            found.append(TridiagonalKernel(bands[0], bands[1], native_sequences(layout))(right))
         finally:
             torch.set_num_threads(1)
     assert all(torch.equal(other, found[0]) for other in found[1:])

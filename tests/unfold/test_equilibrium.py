@@ -201,7 +201,10 @@ def test_the_command_line_trains_one(tmp_path: Any) -> None:
             lambda: autapse.Equilibrium(EquilibriumTanh(D, H), floor=1.0),
             "options must be left out with a rule that is made",
         ),
-        (lambda: autapse.EquilibriumTanh(D, H, unfold=autapse.unfold.Parallel()), "unfold must be None: each step is"),
+        (
+            lambda: autapse.EquilibriumTanh(D, H, unfold=autapse.unfold.Parallel()),
+            "unfold must be left out: EquilibriumTanh has the stencil (-1, 0)",
+        ),
         (lambda: autapse.Equilibrium(EquilibriumTanh, D, H, flor=1.0), "Did you mean 'floor'?"),
         (lambda: autapse.Equilibrium(EquilibriumRule, D, H)(torch.zeros(1, 1, D)), "must define phi"),
     ],

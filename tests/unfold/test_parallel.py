@@ -13,10 +13,10 @@ from torch.nn.utils.rnn import pack_padded_sequence
 from torch.testing import assert_close
 
 import autapse
+from autapse.sequences.line import Line
 from autapse.solve.linear_scan import linear_scan
 from autapse.solve.report import NotConvergedWarning, SolveReport
 from autapse.unfold import Parallel, scan_reference
-from autapse.unfold.line import Line
 from networks import BASIC, D, H, Network, every_form_layer, every_form_variant, flat
 from tolerance import TOLERANCE, close
 
@@ -331,7 +331,7 @@ def test_reports_are_in_the_callers_order() -> None:
 def test_too_few_iterations_are_told() -> None:
     layer = autapse.GRU(D, 16, dtype=torch.float64, unfold=Parallel(max_iterations=1))
     x = torch.randn(50, 3, D, dtype=torch.float64)
-    with pytest.warns(NotConvergedWarning, match="2 of 3 problems not converged.*Leave max_iterations out"):
+    with pytest.warns(NotConvergedWarning, match="2 of 3 sequences did not converge.*Leave max_iterations out"):
         output, _ = layer(x, lengths=[50, 1, 40])
     report = layer.reports[0]
     assert report.converged.tolist() == [False, True, False]

@@ -1,1 +1,1 @@
-"""How fast the layers are: against other implementations of the same networks, after the results were found equal."""
+"""How fast the layers are, compared with other implementations of the same networks that give equal results."""

@@ -1,4 +1,4 @@
-"""The measurements: each checks that results are equal, then times, and gives one row of numbers."""
+"""The measurements: each checks that results are equal, then takes times, and returns one row of numbers."""
 
 from __future__ import annotations
 
@@ -9,23 +9,28 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from autapse.benchmark.contender import Contender, NotMeasured, Unequal, own_gradients
-from autapse.benchmark.equality import OUTPUT, check_equal, check_tensors
-from autapse.benchmark.networks import TORCH, Network, find_network, operations
-from autapse.benchmark.peers import make_ours, make_peer, torch_layer
+from autapse.benchmark.candidate import (
+    OUTPUT,
+    Candidate,
+    NotMeasured,
+    Unequal,
+    check_equal,
+    check_tensors,
+    own_gradients,
+)
+from autapse.benchmark.cases import STREAMING, TORCH, Network, Shape, find_network, find_shapes, operations
+from autapse.benchmark.peers import STREAMING_PEERS, make_ours, make_peer, own_step, peer_step, torch_layer
 from autapse.benchmark.settings import Settings
-from autapse.benchmark.shapes import STREAMING, Shape, find_shapes
-from autapse.benchmark.streaming import STREAMING_PEERS, own_step, peer_step
 from autapse.benchmark.timing import Best, Gemm, interleaved, timed
 
 Row = dict[str, Any]
-SLOW = 4.0  # seconds; a longer training step is timed once, in the check
-RAGGED_BATCH = 32  # sequences from which ragged lengths are measured
+SLOW = 4.0  # seconds; a longer training step of a peer is timed once
+RAGGED_BATCH = 32  # sequences; ragged lengths are measured for batches of at least this size
 RAGGED_CELLS = ("rnn", "gru", "lstm", "antisymmetric")
 
 
 def measure_all(settings: Settings, tell: Callable[[str], None]) -> dict[str, Any]:
-    """All rows that the settings ask for, and the rate of matrix products in the same run."""
+    """All rows that the settings ask for, and the rate of matrix products in the same run; `tell` announces each."""
     gemm = Gemm()
     results: dict[str, Any] = {"pairs": [], "ragged": [], "streaming": []}
     for kind, row in _rows(settings, tell):
@@ -52,7 +57,7 @@ def _rows(settings: Settings, tell: Callable[[str], None]) -> Iterator[tuple[str
 
 
 def guarded(measure: Callable[..., Row], shape: Shape, network: Network, peer: str, settings: Settings) -> Row:
-    """A row with the reason where a peer cannot be measured; what differs is named and raised."""
+    """A row, with the reason if a peer cannot be measured; results that differ are an error that names the case."""
     row: Row = {"shape": shape.name, "network": network.name, "peer": peer}
     try:
         return row | measure(shape, network, peer, settings)
@@ -96,13 +101,13 @@ def data(shape: Shape) -> tuple[Tensor, Tensor]:
 
 
 def _both(
-    ours: Contender, peer: Contender, call: Callable[[Contender], Callable[[], object]], settings: Settings
+    ours: Candidate, peer: Candidate, call: Callable[[Candidate], Callable[[], object]], settings: Settings
 ) -> tuple[Best, Best]:
     return interleaved(call(ours), call(peer), settings.repeats, settings.seconds)
 
 
 def _numbers(ours: Best, peer: Best) -> dict[str, float]:
-    """Seconds, how many calls each is the best of, and how many times quicker ours is."""
+    """Seconds, the number of calls that each is the best of, and how many times faster ours is."""
     ratio = peer.seconds / ours.seconds
     return {
         "ours": ours.seconds,
@@ -117,7 +122,7 @@ def _numbers(ours: Best, peer: Best) -> dict[str, float]:
 
 
 def ragged(shape: Shape, network: Network, settings: Settings) -> Row:
-    """A training step on lengths uniform in 1…T against the full batch: ours, and torch's by packing and unpacking."""
+    """A training step on lengths uniform in 1…T and on the full batch: ours, and torch's with packing and unpacking."""
     x, gradient = data(shape)
     lengths = spread(shape)
     full = make_ours(network, shape)
@@ -137,31 +142,31 @@ def ragged(shape: Shape, network: Network, settings: Settings) -> Row:
 
 
 def spread(shape: Shape) -> Tensor:
-    """Lengths uniform in 1…T to the letter, since 32 draws may be far from it; in no order."""
+    """Evenly spaced lengths in 1…T, shuffled: 32 random draws may be far from uniform."""
     order = torch.randperm(shape.batch, generator=torch.Generator().manual_seed(2))
     return torch.linspace(1, shape.steps, shape.batch).round().long()[order]
 
 
-def with_lengths(ours: Contender, lengths: Tensor) -> Contender:
+def with_lengths(ours: Candidate, lengths: Tensor) -> Candidate:
     layer: Any = ours.module
-    return Contender("autapse, lengths", layer, lambda x: layer(x, lengths=lengths)[0], own_gradients(layer))
+    return Candidate("autapse, lengths", layer, lambda x: layer(x, lengths=lengths)[0], own_gradients(layer))
 
 
-def packed(theirs: Contender, lengths: Tensor) -> Contender:
+def packed(theirs: Candidate, lengths: Tensor) -> Candidate:
     layer: Any = theirs.module
 
     def forward(x: Tensor) -> Tensor:
         sequences = pack_padded_sequence(x, lengths, enforce_sorted=False)
         return pad_packed_sequence(layer(sequences)[0], total_length=x.shape[0])[0]
 
-    return Contender(f"{theirs.name}, packed", layer, forward, theirs.gradients)
+    return Candidate(f"{theirs.name}, packed", layer, forward, theirs.gradients)
 
 
 # One step at a time ---------------------------------------------------------------------------------------------------
 
 
 def streaming(shape: Shape, network: Network, kind: str, settings: Settings) -> Row:
-    """A single step of batch 1 with the state kept."""
+    """A single step of batch 1, with the state kept."""
     ours = make_ours(network, shape)
     mine = own_step(ours)
     name, theirs = peer_step(kind, network, ours)

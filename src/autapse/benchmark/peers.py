@@ -1,4 +1,4 @@
-"""The same network by others, with the weights of our layer."""
+"""Other implementations of a network, with the weights of our layer."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from autapse.benchmark.contender import Contender, Gradients, NotMeasured, own_gradients
-from autapse.benchmark.networks import COMPILED, LOOP, PACKAGE, REFERENCE, TORCH, Network
+from autapse.benchmark.candidate import Candidate, Gradients, NotMeasured, own_gradients
+from autapse.benchmark.cases import COMPILED, LOOP, PACKAGE, REFERENCE, TORCH, Network, Shape
 from autapse.benchmark.settings import Settings
-from autapse.benchmark.shapes import Shape
 from autapse.cells import Antisymmetric
 from autapse.layers import from_torch
 from autapse.layers.recurrent import Recurrent
@@ -26,7 +25,7 @@ TORCH_LAYERS: dict[str, Any] = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
 TORCH_CELLS: dict[str, Any] = {"rnn": nn.RNNCell, "gru": nn.GRUCell, "lstm": nn.LSTMCell}
 
 
-def make_ours(network: Network, shape: Shape) -> Contender:
+def make_ours(network: Network, shape: Shape) -> Candidate:
     """Our layer, its weights drawn with a fixed seed."""
     torch.manual_seed(0)
     layer: Recurrent
@@ -34,15 +33,15 @@ def make_ours(network: Network, shape: Shape) -> Contender:
         layer = from_torch(TORCH_LAYERS[network.name](shape.inputs, shape.hidden))
     else:
         layer = make_layer(network.name, shape.inputs, shape.hidden)
-    return Contender("autapse", layer, lambda x: layer(x)[0], own_gradients(layer))
+    return Candidate("autapse", layer, lambda x: layer(x)[0], own_gradients(layer))
 
 
-def make_peer(kind: str, network: Network, shape: Shape, ours: Contender, settings: Settings) -> Contender:
+def make_peer(kind: str, network: Network, shape: Shape, ours: Candidate, settings: Settings) -> Candidate:
     """A peer with our weights, or `NotMeasured`."""
     layer: Any = ours.module
     if kind == COMPILED and shape.steps > settings.compile_steps:
         raise NotMeasured(f"not compiled: T = {shape.steps} is above {settings.compile_steps}")
-    makers: dict[str, Callable[[], Contender]] = {
+    makers: dict[str, Callable[[], Candidate]] = {
         TORCH: lambda: torch_layer(network.name, layer),
         LOOP: lambda: careful_loop(layer),
         COMPILED: lambda: compiled_loop(layer, settings.compile_seconds),
@@ -52,13 +51,13 @@ def make_peer(kind: str, network: Network, shape: Shape, ours: Contender, settin
     return makers[kind]()
 
 
-def torch_layer(name: str, layer: Recurrent) -> Contender:
+def torch_layer(name: str, layer: Recurrent) -> Candidate:
     theirs = TORCH_LAYERS[name](layer.input_size, layer.hidden_size)
     theirs.load_state_dict(layer.state_dict())
-    return Contender(f"torch.nn.{type(theirs).__name__}", theirs, lambda x: theirs(x)[0], own_gradients(theirs))
+    return Candidate(f"torch.nn.{type(theirs).__name__}", theirs, lambda x: theirs(x)[0], own_gradients(theirs))
 
 
-def reference(layer: Recurrent) -> Contender:
+def reference(layer: Recurrent) -> Candidate:
     theirs = copy.deepcopy(layer)
 
     def forward(x: Tensor) -> Tensor:
@@ -66,17 +65,17 @@ def reference(layer: Recurrent) -> Contender:
         states, _ = scan_reference(cell, x.flatten(0, 1), cell.zero_state(batch, x), [batch] * steps)
         return cell.output(states).view(steps, batch, -1)
 
-    return Contender("scan_reference", theirs, forward, own_gradients(theirs))
+    return Candidate("scan_reference", theirs, forward, own_gradients(theirs))
 
 
 # The loop that a careful user writes ----------------------------------------------------------------------------------
 
 
-def careful_loop(layer: Recurrent) -> Contender:
+def careful_loop(layer: Recurrent) -> Candidate:
     theirs = copy.deepcopy(layer)
     cell = theirs.cells["l0"]
-    assert isinstance(cell, Antisymmetric), "the loop is written for one network"
-    return Contender("PyTorch loop", theirs, lambda x: leaky_loop(cell, x), own_gradients(theirs))
+    assert isinstance(cell, Antisymmetric), "the loop exists for one network only"
+    return Candidate("PyTorch loop", theirs, lambda x: leaky_loop(cell, x), own_gradients(theirs))
 
 
 def leaky_loop(cell: Antisymmetric, x: Tensor) -> Tensor:
@@ -91,11 +90,11 @@ def leaky_loop(cell: Antisymmetric, x: Tensor) -> Tensor:
     return torch.stack(states)
 
 
-def compiled_loop(layer: Recurrent, seconds: float) -> Contender:
-    """The loop under torch.compile, compiled here and now for both kinds of call at its first ones."""
+def compiled_loop(layer: Recurrent, seconds: float) -> Candidate:
+    """The loop under torch.compile. The first call with gradients compiles, and so does the first one without."""
     theirs = copy.deepcopy(layer)
     cell = theirs.cells["l0"]
-    assert isinstance(cell, Antisymmetric), "the loop is written for one network"
+    assert isinstance(cell, Antisymmetric), "the loop exists for one network only"
     torch._dynamo.reset()
     compiled = torch.compile(leaky_loop, dynamic=False, fullgraph=True)
     warm: set[bool] = set()
@@ -112,12 +111,12 @@ def compiled_loop(layer: Recurrent, seconds: float) -> Contender:
         warm.add(torch.is_grad_enabled())
         return output
 
-    return Contender("compiled loop", theirs, forward, own_gradients(theirs))
+    return Candidate("compiled loop", theirs, forward, own_gradients(theirs))
 
 
 @contextlib.contextmanager
 def time_limit(seconds: float, reason: str) -> Iterator[None]:
-    """`NotMeasured` after so many seconds of Python; also for whatever else the compiler raises."""
+    """Raise `NotMeasured` after so many seconds, and for any error of the compiler."""
 
     def stop(*_: object) -> None:
         raise NotMeasured(f"{reason} {seconds:g} s")
@@ -128,7 +127,7 @@ def time_limit(seconds: float, reason: str) -> Iterator[None]:
         yield
     except NotMeasured:
         raise
-    except Exception as error:  # a compiler has many ways to fail, and none is ours
+    except Exception as error:  # a compiler can fail in many ways, and none is our mistake
         text = str(error).strip().splitlines()
         raise NotMeasured(f"not compiled: {type(error).__name__}: {text[0] if text else ''}"[:200]) from error
     finally:
@@ -139,14 +138,14 @@ def time_limit(seconds: float, reason: str) -> Iterator[None]:
 # torchrecurrent -------------------------------------------------------------------------------------------------------
 
 
-def packaged(name: str, layer: Recurrent) -> Contender:
+def packaged(name: str, layer: Recurrent) -> Candidate:
     try:
         package: Any = importlib.import_module("torchrecurrent")
     except ImportError:
         raise NotMeasured("not installed: pip install 'autapse[bench]'") from None
     ours: Any = layer.cells["l0"]
     sizes = (layer.input_size, layer.hidden_size)
-    # Ours have one bias, so theirs get one; the peephole LSTM has two on both sides.
+    # Our layers have one bias, so theirs get one too. The peephole LSTM has two in both.
     one_bias = {"recurrent_bias": False}
     match name:
         case "antisymmetric":
@@ -171,13 +170,13 @@ def packaged(name: str, layer: Recurrent) -> Contender:
     triangle = _copy_weights(ours, cell, names, name == "antisymmetric")
 
     def gradients() -> Gradients:
-        # A layer with torch.nn's parameter names has them with its number at the end.
+        # In a layer with torch.nn's parameter names, a name ends with the layer's number.
         own = {n.removeprefix("cells.l0.") for n, _ in layer.named_parameters()}
         found = {n: getattr(cell, m).grad.view_as(getattr(ours, n)) for n, m in names.items()}
         found |= {} if triangle is None else {"weight_hh": cell.weight_hh.grad[triangle]}
         return {_own_name(n, own): g for n, g in found.items()}
 
-    return Contender(f"torchrecurrent.{type(theirs).__name__}", theirs, lambda x: theirs(x)[0], gradients)
+    return Candidate(f"torchrecurrent.{type(theirs).__name__}", theirs, lambda x: theirs(x)[0], gradients)
 
 
 @torch.no_grad()
@@ -186,7 +185,7 @@ def _copy_weights(ours: Any, theirs: Any, names: dict[str, str], skew: bool) -> 
         getattr(theirs, name).copy_(getattr(ours, mine).view_as(getattr(theirs, name)))
     if not skew:
         return None
-    # Theirs has a full W where ours has its upper triangle; both use W − Wᵀ only.
+    # Theirs has a full W, ours its upper triangle; both use only W − Wᵀ.
     triangle = tuple(torch.triu_indices(ours.hidden_size, ours.hidden_size, offset=1))
     theirs.weight_hh.zero_()
     theirs.weight_hh[triangle] = ours.weight_hh
@@ -195,3 +194,50 @@ def _copy_weights(ours: Any, theirs: Any, names: dict[str, str], skew: bool) -> 
 
 def _own_name(name: str, own: set[str]) -> str:
     return f"cells.l0.{name}" if name in own else f"{name}_l0"
+
+
+# One step at a time ---------------------------------------------------------------------------------------------------
+
+STREAMING_PEERS = (TORCH, LOOP)
+Step = Callable[[Tensor], Tensor]  # [1, D] -> [1, H]
+
+
+def own_step(ours: Candidate) -> Step:
+    layer: Any = ours.module
+    return layer.stream(batch_size=1)
+
+
+def peer_step(kind: str, network: Network, ours: Candidate) -> tuple[str, Step]:
+    """Name and step of a peer with our weights."""
+    layer: Any = ours.module
+    if kind == TORCH:
+        return _torch_step(network.name, layer)
+    return "PyTorch step", _leaky_step(copy.deepcopy(layer.cells["l0"]))
+
+
+def _torch_step(name: str, layer: Any) -> tuple[str, Step]:
+    cell: Any = TORCH_CELLS[name](layer.input_size, layer.hidden_size)
+    cell.load_state_dict({key.removesuffix("_l0"): value for key, value in layer.state_dict().items()})
+    state: Any = None
+
+    def step(x: Tensor) -> Tensor:
+        nonlocal state
+        with torch.no_grad():
+            state = cell(x, state)
+        return state[0] if name == "lstm" else state
+
+    return f"torch.nn.{type(cell).__name__}", step
+
+
+def _leaky_step(cell: Any) -> Step:
+    with torch.no_grad():
+        V, M, h = cell.weight_ih.t(), cell.matrix().t(), torch.zeros(1, cell.hidden_size)
+
+    def step(x: Tensor) -> Tensor:
+        nonlocal h
+        with torch.no_grad():
+            u = torch.addmm(cell.bias_h, x, V)
+            h = torch.add(h, torch.tanh(torch.addmm(u, h, M)), alpha=cell.step_size)
+        return h
+
+    return step

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from autapse.benchmark.bars import verdicts
-from autapse.benchmark.page import fill_between, markdown_table
 from autapse.benchmark.settings import DEFAULT, FLUSHED
+from autapse.benchmark.targets import verdicts
+from autapse.results.page import fill_between, markdown_table
 
 Results = dict[str, Any]
 Row = dict[str, Any]
@@ -30,23 +30,23 @@ def tables(results: Results) -> list[Table]:
         inference(results),
         ragged(results),
         streaming(results),
-        bars(results),
+        targets(results),
     ]
     return [table for table in made if table.rows]
 
 
 def training(results: Results) -> Table:
-    note = "How many times quicker a training step is; in brackets with torch as users get it, denormals kept."
+    note = "How many times faster a training step is. In brackets: with torch's default settings, which keep denormals."
     return _pivot("Training step", note, results, lambda row: row["train"]["ratio"])
 
 
 def inference(results: Results) -> Table:
-    note = "How many times quicker a pass without gradients is; in brackets with torch as users get it."
+    note = "How many times faster a forward pass without gradients is. In brackets: with torch's default settings."
     return _pivot("Inference", note, results, lambda row: row["infer"]["ratio"])
 
 
 def _pivot(title: str, note: str, results: Results, value: Callable[[Row], float]) -> Table:
-    """Networks and peers down, shapes across, flushed and in brackets default."""
+    """One row for each network and peer, one column for each shape; the default mode is in brackets."""
     modes = {mode: _by_key(results, mode, "pairs") for mode in (FLUSHED, DEFAULT)}
     shapes = _shapes(results, "pairs")
     lines = list(dict.fromkeys((network, peer) for _, network, peer in modes[FLUSHED]))
@@ -58,11 +58,11 @@ def _pivot(title: str, note: str, results: Results, value: Callable[[Row], float
         return _times(value(flushed)) + (f" ({_times(value(default))})" if "train" in default else "")
 
     rows = [[network, peer, *(cell((shape, network, peer)) for shape in shapes)] for network, peer in lines]
-    return Table(title, note, ["network", "against", *shapes], rows)
+    return Table(title, note, ["network", "compared with", *shapes], rows)
 
 
 def own_times(results: Results) -> Table:
-    """Our own times and shares, the best over the peers that a network was timed against."""
+    """Our own times and shares, the best of those measured with different peers."""
     best: dict[tuple[str, str], tuple[float, float]] = {}
     for row in results["modes"][FLUSHED]["pairs"]:
         if "train" in row:
@@ -92,8 +92,8 @@ def ragged(results: Results) -> Table:
             if any(flushed for flushed, _ in found):
                 rows.append([network, label, *(_parts(flushed, default) for flushed, default in found)])
     note = (
-        "A training step on sequences with lengths uniform in 1…T, as a part of the time of the full batch; "
-        "in brackets with torch as users get it."
+        "Time of a training step on sequences with lengths uniform in 1…T, divided by the time for full lengths. "
+        "In brackets: with torch's default settings."
     )
     return Table("Ragged batches", note, ["network", "by", *shapes], rows)
 
@@ -111,30 +111,31 @@ def streaming(results: Results) -> Table:
         ours, peer, ratio = (row["infer"][name] for name in ("ours", "peer", "ratio"))
         beside = f" ({_times(defaults[key]['infer']['ratio'])})" if key in defaults else ""
         rows.append([row["network"], row["against"], _duration(ours), _duration(peer), _times(ratio) + beside])
-    note = "One step of batch 1, the state kept; in brackets with torch as users get it."
-    return Table("Streaming", note, ["network", "against", "autapse", "peer", "times quicker"], rows)
+    note = "One step with batch size 1, with the state kept. In brackets: with torch's default settings."
+    return Table("Streaming", note, ["network", "compared with", "autapse", "peer", "times faster"], rows)
 
 
-def bars(results: Results) -> Table:
-    rows = [[v.bar, v.shape, v.wanted, v.found, "met" if v.met else "not met"] for v in verdicts(results)]
+def targets(results: Results) -> Table:
+    rows = [[v.target, v.shape, v.wanted, v.found, "met" if v.met else "not met"] for v in verdicts(results)]
     threads = results["modes"][FLUSHED]["software"]["threads"]
     note = (
-        "What the library set out to reach with two threads, with torch's denormals flushed; the worst network counts. "
+        "Our targets with two threads and torch's denormals flushed. The slowest network counts. "
         f"Measured with {threads} thread{'s' if threads != 1 else ''}."
     )
-    return Table("Bars", note, ["bar", "shape", "wanted", "measured", ""], rows)
+    return Table("Targets", note, ["target", "shape", "wanted", "measured", ""], rows)
 
 
 # Markdown -------------------------------------------------------------------------------------------------------------
 
 
 def markdown(results: Results) -> str:
-    """All of it for the page."""
+    """The whole text for the page."""
     parts = [machine(results), *(_table_text(table) for table in tables(results)), *_reasons(results)]
     return "\n\n".join(parts)
 
 
 def machine(results: Results) -> str:
+    """Where the numbers come from, as a list."""
     hardware, software = results["hardware"], results["modes"][FLUSHED]["software"]
     native, settings = software["native"], results["settings"]
     kernels = native["instruction_set"] if native["available"] else f"off ({native['reason']})"
@@ -153,9 +154,9 @@ def machine(results: Results) -> str:
         f"- autapse {results['autapse']}, kernels: {kernels}; torch {software['torch']} "
         f"({software['torch_instruction_set']}); torchrecurrent {peer or 'not installed'}; "
         f"threads: {software['threads']}",
-        f"- rounds for each pair: {settings['repeats']}, or as many as begin within {settings['seconds']:g} s, "
-        "at least 4; a peer's training step that takes more than 4 s is timed once",
-        f"- equal before timed: largest difference {max(errors, default=0.0):.1e} of the norm",
+        f"- rounds per comparison: {settings['repeats']}, or as many as start within {settings['seconds']:g} s, "
+        "at least 4; if a training step of the other implementation takes more than 4 s, it is timed once",
+        f"- results compared before timing: largest difference {max(errors, default=0.0):.1e} of the norm",
     ]
     return "\n".join(lines)
 
@@ -168,7 +169,7 @@ def _reasons(results: Results) -> list[str]:
             found.setdefault(f"{row['peer']}, {row['reason']}", []).append(f"{row['network']} at {row['shape']}")
     if not found:
         return []
-    return ["Without a number:\n\n" + "\n".join(f"- {reason}: {', '.join(where)}" for reason, where in found.items())]
+    return ["Not measured:\n\n" + "\n".join(f"- {reason}: {', '.join(where)}" for reason, where in found.items())]
 
 
 def _table_text(table: Table) -> str:
@@ -176,7 +177,7 @@ def _table_text(table: Table) -> str:
 
 
 def fill(page: str, results: Results | None) -> str:
-    """A page with the text between its markers made anew."""
+    """A page with new text between its markers."""
     return fill_between(page, START, END, markdown(results) if results else NOTHING)
 
 
@@ -199,7 +200,7 @@ def print_tables(console: Any, results: Results) -> None:
         console.print(shown, soft_wrap=False)
 
 
-# Words ----------------------------------------------------------------------------------------------------------------
+# Text -----------------------------------------------------------------------------------------------------------------
 
 
 def _by_key(results: Results, mode: str, kind: str) -> dict[tuple[str, str, str], Row]:

@@ -1,19 +1,18 @@
-"""What a measurement is asked to do; travels to the measuring processes, and into the results, as JSON."""
+"""What to measure; the measuring processes and the results get it as JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from autapse import checks
-from autapse.benchmark.networks import LOOP, NETWORKS, PEERS, REFERENCE, TORCH, find_network, find_peer
-from autapse.benchmark.shapes import SHAPES, find_shape
+from autapse.benchmark.cases import LOOP, NETWORKS, PEERS, REFERENCE, SHAPES, TORCH, find_network, find_peer, find_shape
+from autapse.records import Record
 
 FLUSHED, DEFAULT = "flushed", "default"
 MODES = {
     FLUSHED: "torch with denormals flushed",
-    DEFAULT: "torch as users get it",
+    DEFAULT: "torch with its default settings",
 }
 LISTS: dict[str, tuple[Callable[[str], object], Iterable[str]]] = {
     "shapes": (find_shape, SHAPES),
@@ -23,15 +22,17 @@ LISTS: dict[str, tuple[Callable[[str], object], Iterable[str]]] = {
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Record):
+    """What to measure, and for how long."""
+
     shapes: tuple[str, ...] = tuple(SHAPES)
     cells: tuple[str, ...] = ("rnn", "gru", "lstm", "antisymmetric")
     peers: tuple[str, ...] = (TORCH, LOOP, REFERENCE)
     repeats: int = 3  # rounds of ours, peer, ours, peer, ...
-    seconds: float = 2.0  # after which a pair has no further round
+    seconds: float = 2.0  # time limit per comparison: no round begins after it
     threads: int | None = None  # torch's default
-    ragged: bool = True  # sequences of different lengths too
-    compile_seconds: float = 300.0  # after which torch.compile is given up
+    ragged: bool = True  # also measure sequences of different lengths
+    compile_seconds: float = 300.0  # time limit of torch.compile
     compile_steps: int = 64  # longer loops are not compiled: the time to compile grows with T
 
     def __post_init__(self) -> None:
@@ -47,19 +48,11 @@ class Settings:
             checks.integer("threads", self.threads, minimum=1)
 
     def for_mode(self, mode: str) -> Settings:
-        """What users get without flushing is many times slower: torch.nn and the loop only, in fewer rounds."""
+        """Without flushing, torch is many times slower: only torch.nn and the loop then, in fewer rounds."""
         kept = tuple(peer for peer in self.peers if peer in (TORCH, LOOP))
         if mode != DEFAULT or not kept:
             return self
         return replace(self, peers=kept, repeats=min(self.repeats, 3), ragged=False)
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, content: dict[str, Any]) -> Settings:
-        lists: dict[str, Any] = {name: tuple(content[name]) for name in LISTS}
-        return cls(**{**content, **lists})
 
 
 QUICK = Settings(seconds=1.5, ragged=False)

@@ -1,4 +1,4 @@
-"""Timing: two calls in turn, the best of several; and the rate of matrix products at the same time."""
+"""Timing: two calls in turns, the best of several; and the rate of matrix products in the same run."""
 
 from __future__ import annotations
 
@@ -10,23 +10,26 @@ import torch
 
 Call = Callable[[], object]
 SLICE = 0.05  # seconds for one turn of a short call
-LEAST = 4  # rounds, unless fewer are asked for
+LEAST = 4  # rounds, unless `repeats` is smaller
 GEMM = 1024  # rows and columns
 
 
 class Best(NamedTuple):
-    seconds: float  # of the quickest call
-    calls: int  # of how many
+    """The best time of several calls."""
+
+    seconds: float  # of the fastest call
+    calls: int  # how many calls were timed
 
 
 def timed(call: Call) -> float:
+    """Seconds of one call."""
     start = time.perf_counter()
     call()
     return time.perf_counter() - start
 
 
 def turn(call: Call) -> Best:
-    """The quickest of the calls that fit into a slice of time; one call if it is longer."""
+    """The fastest of the calls that fit into a slice of time; one call if it takes longer than that."""
     end = time.perf_counter() + SLICE
     best, calls = timed(call), 1
     while time.perf_counter() < end:
@@ -49,7 +52,7 @@ def _best(turns: tuple[Best, ...]) -> Best:
 
 
 class Gemm:
-    """The rate of torch.mm on large square matrices, measured now and then during a run; the best counts."""
+    """The rate of torch.mm on large square matrices, measured several times during a run; the best counts."""
 
     def __init__(self) -> None:
         generator = torch.Generator().manual_seed(0)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from autapse import checks
 from autapse.cells.base import FormCell, zeros_
-from autapse.cells.matrices import skew
+from autapse.cells.matrices import damped
 from autapse.forms import Form, Leaky, SharedGate
 
 
@@ -62,8 +62,7 @@ class Antisymmetric(FormCell):
 
     def matrix(self) -> Tensor:
         """M = W − Wᵀ − γI, or W − γI where unstructured."""
-        W = skew(self.weight_hh, self.hidden_size) if self.structured else self.weight_hh
-        return W - self.diffusion * torch.eye(self.hidden_size, dtype=W.dtype, device=W.device)
+        return damped(self.weight_hh, self.hidden_size, self.diffusion, self.structured)
 
     def prepare(self) -> Form:
         if self.gated:

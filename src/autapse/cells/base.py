@@ -13,19 +13,42 @@ from torch.nn import functional as F
 
 from autapse import checks
 from autapse.forms import Form, State
+from autapse.forms.implicit import AnyRule, Rule
+from autapse.solve import SolveReport
 
 
 class Cell(nn.Module):
     """A local rule: the state at position t from the states on its stencil and the input there.
 
-    A cell of your own subclasses this, makes its parameters in `__init__`, and writes `step`; usually also `drive`
-    (all that depends on the input alone, for every step at once) and `prepare` (effective matrices, once per
-    sequence). `state_sizes` has one size per state tensor. Options are kept as attributes under the names of the
-    constructor's arguments.
+    A cell of your own subclasses this, makes its parameters in `__init__`, and writes `step`; usually also `drive` or
+    `affine` (all that depends on the input alone, for every step at once) and `prepare` (effective matrices, once per
+    sequence). Options are kept as attributes under the names of the constructor's arguments.
+
+    `stencil` has the offsets of the states that `step` reads. With (-1, -5), for example, `step` gets the state of the
+    step before and the state of five steps before, in this order. The layer then carries five states from call to call.
+    `depends_on_position` says whether `step` reads t. Set it to False where it does not: all positions can then be
+    computed at once, and a text can be read in pieces.
+
+    Args:
+        input_size: features per step.
+        hidden_size: units.
+        bias: whether the cell has a bias.
+        device: where the parameters are.
+        dtype: of the parameters.
+
+    >>> class Delayed(autapse.Cell):
+    ...     stencil = (-1, -3)
+    ...
+    ...     def step(self, u, state, weights, t):
+    ...         before, earlier = state
+    ...         return (torch.tanh(0.5 * before + 0.4 * earlier + u),)
+    >>> output, h_n = autapse.Recurrent(Delayed, 2, 2)(torch.ones(7, 1, 2))
+    >>> len(h_n), h_n[0].shape  # the last three states, the latest first
+    (3, torch.Size([1, 1, 2]))
     """
 
-    stencil: ClassVar[tuple[int, ...]] = (-1,)
-    depends_on_position: ClassVar[bool] = True  # whether `step` reads t; False lets Parallel take all positions at once
+    stencil: tuple[int, ...] = (-1,)
+    depends_on_position: bool = True
     renamed: ClassVar[dict[str, str]] = {}  # options kept under another attribute, since a method has their name
 
     def __init__(
@@ -44,9 +67,13 @@ class Cell(nn.Module):
 
     # What a subclass writes -------------------------------------------------------------------------------------
 
+    def affine(self) -> tuple[Tensor, Tensor | None] | None:
+        """W and b, where the drive is W·x + b; None for another drive."""
+        return None
+
     def drive(self, x: Tensor) -> Tensor:  # [..., D] -> [..., G]
-        """Everything that depends on the input alone, for all steps at once."""
-        return x
+        """All that depends on the input alone, for all steps at once: W·x + b, or the input itself."""
+        return self.driver()(x)
 
     def prepare(self) -> Any:
         """The effective matrices and coefficients, once per sequence; `step` gets them as `weights`."""
@@ -55,11 +82,11 @@ class Cell(nn.Module):
     def step(
         self,
         u: Tensor,  # [B, G], the drive at this step
-        state: State,  # one [B, S] tensor per state
+        state: State,  # one [B, S] tensor per state and offset of the stencil
         weights: Any,  # what prepare() made
         t: int,  # position in the sequence, counted in processing order
     ) -> State:
-        """One transition."""
+        """One transition: the new states, one tensor per entry of `state_sizes`."""
         raise NotImplementedError(f"{type(self).__name__} must define step(u, state, weights, t).")
 
     @property
@@ -73,14 +100,31 @@ class Cell(nn.Module):
 
     @property
     def output_size(self) -> int:
+        """Features of the output."""
         return self.state_sizes[0]
 
     def form(self) -> str | None:
-        """The name of the fused form that this cell parametrises, or None."""
+        """The name of the form whose kernel serves this cell, or None."""
         return None
 
+    def fused(self, weights: Any) -> Form | None:
+        """The form whose step is this cell's, given what `prepare` made: a kernel can then replace `step`. Or None."""
+        return None
+
+    def rule(self, weights: Any) -> Rule:
+        """For a cell that looks ahead: h_t as a function of the drive and of the states on the stencil.
+
+        By default `step`, which must not read t; its derivatives are then automatic.
+        """
+
+        def step(u: Tensor, *near: Tensor) -> Tensor:
+            states = [part for states in near for part in states.split(self.state_sizes, dim=1)]
+            return torch.cat(self.checked(self.step(u, tuple(states), weights, 0), len(u)), dim=1)
+
+        return AnyRule(step, self.stencil, tuple(self.parameters()))
+
     def reset_parameters(self) -> None:
-        """Draw the initial parameters anew: uniform in ±1/√hidden_size unless a cell says otherwise."""
+        """Draw the initial parameters again: uniform in ±1/√hidden_size unless a cell says otherwise."""
         uniform_(self.hidden_size, *self.parameters())
 
     # What every cell offers -------------------------------------------------------------------------------------
@@ -91,15 +135,43 @@ class Cell(nn.Module):
         state: Tensor | State | None = None,  # zeros by default
         t: int = 0,
     ) -> Tensor | State:
-        """A single step: the new state, one tensor, or a tuple where the cell has several."""
+        """A single step: the new state, one tensor, or a tuple where the cell carries several."""
         u, states, batched = self._single(x_t, state)
-        new = self.checked(self.step(u, states, self.prepare(), t), u.shape[0])
+        new = self.advance(u, states, self.prepare(), t)
         new = new if batched else tuple(s.squeeze(0) for s in new)
         return new[0] if len(new) == 1 else new
 
     def driver(self) -> Callable[[Tensor], Tensor]:
         """`drive` with its effective matrices built once, for callers who come back step by step."""
-        return self.drive
+        if type(self).drive is not Cell.drive:
+            return self.drive
+        affine = self.affine()
+        return (lambda x: x) if affine is None else lambda x: F.linear(x, *affine)
+
+    @property
+    def memory(self) -> int:
+        """How many steps back the stencil reaches: the number of past states that a sequence carries."""
+        return max(1, -min(self.stencil))
+
+    @property
+    def carried_sizes(self) -> tuple[int, ...]:
+        """One size per tensor that a sequence carries from step to step: the states of `memory` steps, latest first."""
+        return self.state_sizes * self.memory
+
+    def advance(self, u: Tensor, carried: State, weights: Any, t: int, check: bool = True) -> State:
+        """`step` on all that a sequence carries: picks the states of the stencil and puts the new ones in front."""
+        if self.memory == 1:
+            new = self.step(u, carried, weights, t)
+            return self.checked(new, len(u)) if check else new
+        count = len(self.state_sizes)
+        read = [s for offset in self.stencil if offset < 0 for s in carried[count * (-offset - 1) : count * -offset]]
+        return (*self.checked(self.step(u, tuple(read), weights, t), len(u)), *carried[:-count])
+
+    def reported_step(
+        self, u: Tensor, carried: State, weights: Any, t: int, check: bool = True
+    ) -> tuple[State, SolveReport | None]:
+        """`advance`, and how the solve of each row went, where a step is solved."""
+        return self.advance(u, carried, weights, t, check), None
 
     def jacobian(
         self,
@@ -107,18 +179,19 @@ class Cell(nn.Module):
         state: Tensor | State | None = None,
         t: int = 0,
     ) -> Tensor:  # [B, S, S] or [S, S], S the sizes of all states together
-        """D state' / d state of one step, by automatic differentiation; built-in cells have it in closed form."""
+        """d state' / d state of one step, by automatic differentiation; cells with a form have it in closed form."""
         u, states, batched = self._single(x_t, state)
         total = self._jacobian(u, states, self.prepare(), t)
         return total if batched else total.squeeze(0)
 
     def _jacobian(self, u: Tensor, state: State, weights: Any, t: int) -> Tensor:
-        sizes = [s.shape[-1] for s in state]
+        form, sizes = self.fused(weights), [s.shape[-1] for s in state]
+        if form is not None:
+            return form.jacobian(u, state, t)
 
         def flat_step(flat: Tensor) -> Tensor:
             # Rows of a batch do not interact, so the sum over the batch has each row's own Jacobian.
-            new = self.step(u, flat.split(sizes, dim=-1), weights, t)
-            return torch.cat(self.checked(new, len(flat)), dim=-1).sum(0)
+            return torch.cat(self.advance(u, flat.split(sizes, dim=-1), weights, t), dim=-1).sum(0)
 
         flat = torch.cat(state, dim=-1)
         jacobian = torch.autograd.functional.jacobian(flat_step, flat, create_graph=torch.is_grad_enabled())
@@ -126,7 +199,7 @@ class Cell(nn.Module):
 
     def zero_state(self, batch: int, like: Tensor) -> State:
         """States of zeros for `batch` sequences, of the device and dtype of `like`."""
-        return tuple(like.new_zeros(batch, size) for size in self.state_sizes)
+        return tuple(like.new_zeros(batch, size) for size in self.carried_sizes)
 
     def checked(self, state: Any, batch: int) -> State:
         """What `step` returned, if it is one tensor per state: a bare tensor would be taken apart along its batch."""
@@ -147,7 +220,7 @@ class Cell(nn.Module):
         if state is None:
             return u, self.zero_state(x.shape[0], u), batched
         states = (state,) if isinstance(state, Tensor) else tuple(state)
-        expected = [(*x_t.shape[:-1], size) for size in self.state_sizes]
+        expected = [(*x_t.shape[:-1], size) for size in self.carried_sizes]
         if [tuple(s.shape) for s in states] != expected:
             got = [tuple(s.shape) for s in states]
             checks.fail("state", f"have the shapes {expected}", got, "Pass None for zeros.", checks.ShapeError)
@@ -170,16 +243,14 @@ class FormCell(Cell):
     weight_ih: nn.Parameter
     bias_h: nn.Parameter | None
 
+    @property
+    def depends_on_position(self) -> bool:  # type: ignore[override]
+        """False, unless a subclass writes a step of its own, which may read t."""
+        return type(self).step is not FormCell.step
+
     def affine(self) -> tuple[Tensor, Tensor | None]:
         """The effective W and b of the drive W·x + b."""
         return self.weight_ih, self.bias_h
-
-    def drive(self, x: Tensor) -> Tensor:
-        return F.linear(x, *self.affine())
-
-    def driver(self) -> Callable[[Tensor], Tensor]:
-        weight, bias = self.affine()
-        return lambda x: F.linear(x, weight, bias)
 
     def prepare(self) -> Form:
         raise NotImplementedError
@@ -187,11 +258,11 @@ class FormCell(Cell):
     def form(self) -> str:
         return self.form_class.name
 
+    def fused(self, weights: Form) -> Form | None:
+        return weights if type(self).step is FormCell.step else None
+
     def step(self, u: Tensor, state: State, weights: Form, t: int) -> State:
         return weights.step(u, state, t)
-
-    def _jacobian(self, u: Tensor, state: State, weights: Form, t: int) -> Tensor:
-        return weights.jacobian(u, state, t)
 
 
 COMMON = ("bias", "device", "dtype")  # what every cell may take beside its sizes

@@ -1,9 +1,9 @@
-"""EquilibriumRule: a step whose state has settled, h' = φ(h', h, x), solved and differentiated implicitly."""
+"""EquilibriumRule: a step whose state has settled, h' = φ(h', h, x)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import torch
@@ -12,32 +12,54 @@ from torch.func import functional_call
 from torch.utils import _pytree as pytree
 
 from autapse import checks, solve
-from autapse.cells.base import Cell
+from autapse.cells.base import Cell, uniform_
+from autapse.cells.inner_steps import InnerSteps
 from autapse.cells.matrices import full_precision, without_autocast
-from autapse.forms import State
-from autapse.gradient.function import Function, is_tracked, without_saved_tensor_hooks
-from autapse.solve import Groups, Linear, LinearReport, LinearSolver, Solver, SolveReport, System
-from autapse.solve.operator import Operator
-from autapse.solve.report import merge, warn_once
+from autapse.forms import Form, Leaky, State
+from autapse.gradient import Gradient, Implicit
+from autapse.gradient.function import is_tracked, on_values, without_saved_tensor_hooks
+from autapse.gradient.step import DifferentiableStep
+from autapse.solve import Solver, SolveReport
+from autapse.solve.condition import loses_half
+from autapse.solve.direct import Direct
+from autapse.solve.report import merge, warn_unsolved
+from autapse.solve.step_system import StepSystem
 
-RTOL = {torch.float32: 1e-6, torch.float64: 1e-12}  # some roundings: Newton doubles the digits at each iteration
-CONTRACTS = 0.9  # a feedback of a norm below this is well-conditioned
-ROUNDS = 4  # of the power iteration that estimates a norm
+RTOL = {torch.float32: 1e-6, torch.float64: 1e-12}  # a few roundings: Newton doubles the digits at each iteration
 
 
-class EquilibriumRule(Cell):
+class EquilibriumRule(InnerSteps, Cell):
     """h' = φ(h', h, u): the state at which the self-feedback of a step has settled.
 
     ERNN paper, section 3.1. A rule of your own makes its parameters in `__init__`, returns those that φ uses from
     `prepare` (a tensor, or tuples, lists and dicts of them) and writes `phi`, which may use its arguments only; usually
-    also `drive`. `solver` is any of `autapse.solve`, "newton" or "inexact_newton"; None is the rule's own way, which is
-    Newton's method unless it has a better one. `rtol` is the relative residual to reach, None a few roundings: 1e-6
-    in float32, 1e-12 in float64. The gradient is implicit: at the solution one linear system with (I − ∂φ/∂h')ᵀ per
-    step, whichever way it was found; derivatives of any order.
+    also `drive`.
+
+    By default the equation is solved at each step, to the relative residual `rtol`. The gradient is implicit: at the
+    solution one linear system with (I − ∂φ/∂h')ᵀ per step, whichever solver found it; derivatives of any order.
+
+    With `inner_steps=K` nothing is solved. The network takes K learned steps from h towards the equilibrium, the
+    paper's equation 9: h⁽ᵏ⁾ = (1 − η)·h⁽ᵏ⁻¹⁾ + η·φ(h⁽ᵏ⁻¹⁾, h, u). η starts at 10⁻² and is learned; `eta=1.0` is the
+    plain recursion of equation 4.
+
+    Args:
+        input_size: features per step.
+        hidden_size: units.
+        bias: whether the rule has a bias.
+        solver: one of `autapse.solve`, "newton" or "inexact_newton"; None is the rule's own way, which is Newton's
+            method unless it has a better one.
+        rtol: relative residual to reach; None is a few roundings, 1e-6 in float32 and 1e-12 in float64.
+        gradient: one of `autapse.gradient`; None is `Implicit()`.
+        inner_steps: K learned steps instead of a solution; None solves the equation.
+        eta: with `inner_steps`, "shared" (one number), "per_position" (η_t for each position), "per_step" (η_t⁽ᵏ⁾ for
+            each position and inner step), or a number that is not learned.
+        max_length: positions that have an η of their own; the last one holds for later positions.
+        device: where the parameters are.
+        dtype: of the parameters.
     """
 
-    stencil: ClassVar[tuple[int, ...]] = (-1, 0)
-    floor: float = 0.0  # of |1 − ∂φ/∂h'| where it is diagonal
+    stencil = (-1, 0)
+    floor: float = 0.0  # least |1 − ∂φ/∂h'| where it is diagonal
 
     def __init__(
         self,
@@ -46,14 +68,27 @@ class EquilibriumRule(Cell):
         bias: bool = True,
         solver: Solver | str | None = None,
         rtol: float | None = None,
+        gradient: Gradient | None = None,
+        inner_steps: int | None = None,
+        eta: str | float = "shared",
+        max_length: int | None = None,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__(input_size, hidden_size, bias, device, dtype)
-        self.solver = solver
-        self._solver = _checked_solver(solver)
-        self._factorises = solver in (None, "newton")  # I − ∂φ/∂h, so that its condition is within reach
+        self.solver, self._solver = solver, _checked_solver(solver)
+        self._factorises = solver in (None, "newton")  # I − ∂φ/∂h, so that its condition costs little
         self.rtol = None if rtol is None else checks.number("rtol", rtol, low=0.0)
+        if gradient is not None and not isinstance(gradient, Gradient):
+            checks.fail("gradient", "be one of autapse.gradient, such as Phantom(5)", gradient, kind=checks.KindError)
+        self.gradient = gradient
+        of_steps: dict[str, Any] = {"eta": None if eta == "shared" else eta, "max_length": max_length}
+        of_solver: dict[str, Any] = {"solver": solver, "rtol": rtol, "gradient": gradient}
+        rule = "go with inner_steps" if inner_steps is None else "be left out with inner_steps, which solves nothing"
+        for name, value in (of_steps if inner_steps is None else of_solver).items():
+            if value is not None:
+                checks.fail(name, rule, value)
+        self._make_rate(inner_steps, eta, max_length)
         self._looked_at = False
 
     # What a subclass writes -------------------------------------------------------------------------------------
@@ -79,12 +114,47 @@ class EquilibriumRule(Cell):
         """Where the solver starts: the state before the step, as in the paper's equation 4."""
         return previous
 
+    def reset_parameters(self) -> None:
+        """Draw the initial parameters again: uniform in ±1/√hidden_size unless a rule says otherwise; η = 10⁻²."""
+        uniform_(self.hidden_size, *(p for p in self.parameters() if p is not self._eta))
+        self.reset_rate()
+
+    def one_step(self, weights: Any) -> tuple[Tensor, str] | None:
+        """R and the activation, where φ(h, h, u) is act(u + R·h): one learned step is then the leaky form."""
+        return None
+
     # What every rule offers -------------------------------------------------------------------------------------
 
+    def fused(self, weights: Any) -> Form | None:
+        own = next(owner for owner in type(self).__mro__ if "one_step" in vars(owner) or "phi" in vars(owner))
+        # A subclass that writes another φ has to write `one_step` too.
+        if self.inner_steps != 1 or "one_step" not in vars(own) or type(self).step is not EquilibriumRule.step:
+            return None
+        parts, eta = self.one_step(weights), self.rates()
+        return None if parts is None else Leaky(*parts, alpha=eta, beta=1 - eta)
+
+    def form(self) -> str | None:
+        form = self.fused(self.prepare())
+        return None if form is None else form.name
+
+    @property
+    def depends_on_position(self) -> bool:  # type: ignore[override]
+        return self.varies or type(self).step is not EquilibriumRule.step
+
     def step(self, u: Tensor, state: State, weights: Any, t: int) -> State:
+        if self.inner_steps is not None:
+            (previous,) = state
+            return (self.take_steps(lambda h: self.phi(h, previous, u, weights), previous, t),)
         state, report = self.solved_step(u, state, weights)
-        self.warn_if_unsolved(report, "step")
+        warn_unsolved(self, type(self).__name__, report, "steps", "Their states are kept as they are.")
         return state
+
+    def reported_step(
+        self, u: Tensor, carried: State, weights: Any, t: int, check: bool = True
+    ) -> tuple[State, SolveReport | None]:
+        if self.inner_steps is not None or type(self).step is not EquilibriumRule.step:
+            return super().reported_step(u, carried, weights, t, check)
+        return self.solved_step(u, carried, weights)
 
     def solved_step(self, u: Tensor, state: State, weights: Any) -> tuple[State, SolveReport]:
         """`step`, and how the solve of each row went."""
@@ -98,19 +168,26 @@ class EquilibriumRule(Cell):
         return (h.to(dtype),), report
 
     def settle(self, previous: Tensor, u: Tensor, weights: Any) -> tuple[Tensor, SolveReport]:
-        """The state after a step, with its implicit gradient, and how the solve of each row went."""
+        """The state after a step, with its gradient, and how the solve of each row went."""
         if previous.is_meta:
             return torch.empty_like(previous), SolveReport.empty("nothing", len(previous))
-        leaves, tree = pytree.tree_flatten(weights)
-        operands = (previous, u, *leaves)
+        system = DifferentiableStep(self, previous, u, weights)
         reports: list[SolveReport] = []
-        run = _Settled.apply if is_tracked(operands) else _Settled.forward
-        h = run(self, tree, reports.append, *operands)
+
+        def solve(*operands: Tensor) -> Tensor:
+            h, report = self.solve_finite(*system.arguments(operands))
+            reports.append(report)
+            return h
+
+        h = on_values(solve, *system.tensors)
+        if is_tracked(system.tensors):
+            everywhere = torch.ones((), dtype=torch.bool, device=h.device)
+            h = (self.gradient or Implicit()).attach(system, h, everywhere, self.tolerance(u), lambda report: None)
         return h, merge(reports, len(previous), worst=True)  # there are several under vmap
 
     @torch.no_grad()
     def solve_finite(self, previous: Tensor, u: Tensor, weights: Any) -> tuple[Tensor, SolveReport]:
-        """`solve`, with NaN for rows whose residual is not finite, as any other network has it."""
+        """`solve`, with NaN for rows whose residual is not finite, as in any other network."""
         with without_saved_tensor_hooks():
             self._look_at(previous, u, weights)
             h, report = self.solve(previous, u, weights)
@@ -123,15 +200,14 @@ class EquilibriumRule(Cell):
         """The solution of each row; no gradients."""
         rtol = self.tolerance(u)
         system = StepSystem(self, previous, u, weights, self.start(previous, u, weights))
-        solver = newton(rtol) if self._solver is None else self._solver
-        h, report = solver.solve(system, rtol=rtol)
+        h, report = (self._solver or newton(rtol)).solve(system, rtol=rtol)
         return h, self.flag(h, previous, u, weights, report)
 
     def flag(self, h: Tensor, previous: Tensor, u: Tensor, weights: Any, report: SolveReport) -> SolveReport:
         """The report with the rows flagged that are at or near a singular point, where that costs little to know."""
         if not (self.floor or self._factorises):
             return report
-        feedback = Feedback(self.feedback(h, previous, u, weights), self.floor)
+        feedback = StepSystem(self, previous, u, weights, h).feedback(h)
         if self.floor:
             report = replace(report, flagged=feedback.at_floor().cpu())
         return report.ill_conditioned(loses_half(feedback.amplification(), h.dtype))
@@ -139,17 +215,6 @@ class EquilibriumRule(Cell):
     def tolerance(self, like: Tensor) -> float:
         """The relative residual to reach."""
         return RTOL.get(like.dtype, 1e-2) if self.rtol is None else self.rtol
-
-    def warn_if_unsolved(self, report: SolveReport, what: str) -> None:
-        """Warn, the first time that not all has converged."""
-        if report.all_converged:
-            return
-        failed, count = int((~report.converged).sum()), len(report.converged)
-        warn_once(
-            self,
-            f"{type(self).__name__}: {failed} of {count} {what}s did not converge, the worst residual is "
-            f"{float(report.residual.max()):.2g}; their states are kept as they are. {report.sentences()}",
-        )
 
     def _look_at(self, previous: Tensor, u: Tensor, weights: Any) -> None:
         if self._looked_at:
@@ -196,187 +261,9 @@ class FunctionRule(EquilibriumRule):
         return functional_call(self.function, weights, (h, previous, u))  # type: ignore[arg-type]
 
 
-class StepSystem(System):
-    """h = φ(h, h_{t−1}, u_t) of one step, a problem per row."""
-
-    def __init__(self, rule: EquilibriumRule, previous: Tensor, u: Tensor, weights: Any, start: Tensor) -> None:
-        self.rule, self.previous, self.u, self.weights, self.start = rule, previous, u, weights, start
-        self.groups = Groups(len(start))
-
-    def evaluate(self, z: Tensor) -> Tensor:
-        return self.rule.phi(z, self.previous, self.u, self.weights)
-
-    def zero(self) -> Tensor:
-        return self.start
-
-    def select(self, problems: Tensor) -> tuple[StepSystem, Tensor]:
-        previous, u, start = (rows.index_select(0, problems) for rows in (self.previous, self.u, self.start))
-        return StepSystem(self.rule, previous, u, self.weights, start), problems
-
-    def linearize(self, z: Tensor) -> tuple[Tensor, Linear]:
-        with torch.no_grad():
-            feedback = self.rule.feedback(z, self.previous, self.u, self.weights)
-        return self.evaluate(z), Feedback(feedback, self.rule.floor)
-
-
-class Feedback(Linear):
-    """∂φ/∂h as matrices or diagonals, one per row; its `precondition` is the inverse of I − ∂φ/∂h itself."""
-
-    def __init__(self, matrices: Tensor, floor: float = 0.0) -> None:  # [B, H, H] or [B, H]
-        self.matrices, self.floor, self.groups = matrices, floor, Groups(len(matrices))
-
-    def jvp(self, v: Tensor) -> Tensor:
-        return self._times(self.matrices, v)
-
-    def vjp(self, v: Tensor) -> Tensor:
-        return self._times(self.matrices.mT if self.matrices.dim() == 3 else self.matrices, v)
-
-    @staticmethod
-    def _times(matrices: Tensor, v: Tensor) -> Tensor:
-        return matrices * v if matrices.dim() == 2 else torch.bmm(matrices, v.unsqueeze(2)).squeeze(2)
-
-    def precondition(self, transposed: bool = False) -> Callable[[Tensor], Tensor]:
-        return lambda b: self.resolve(b, transposed)
-
-    def resolve(self, b: Tensor, transposed: bool = False) -> Tensor:
-        """(I − ∂φ/∂h)⁻¹·b, with the floor where it is diagonal; not a number where it is singular."""
-        if self.matrices.dim() == 2:
-            slack = 1 - self.matrices
-            return b / torch.where(slack.abs() < self.floor, torch.full_like(slack, self.floor).copysign(slack), slack)
-        identity = torch.eye(b.shape[1], dtype=b.dtype, device=b.device)
-        matrices = identity - (self.matrices.mT if transposed else self.matrices)
-        return torch.linalg.solve_ex(matrices, b.unsqueeze(2))[0].squeeze(2)
-
-    def at_floor(self) -> Tensor:  # [B] bool
-        """The rows where the floor acts."""
-        return ((1 - self.matrices).abs() < self.floor).any(1)
-
-    def amplification(self) -> Tensor:  # [B]
-        """‖(I − ∂φ/∂h)⁻¹‖·(1 + ‖∂φ/∂h‖): how much a rounding error of φ may grow in h."""
-        if self.matrices.dim() == 2:
-            return (1 + self.matrices.abs().amax(1)) / (1 - self.matrices).abs().amin(1)
-        bound = self.matrices.flatten(1).norm(dim=1)
-        if bool((bound < CONTRACTS).all()):
-            return (1 + bound) / (1 - bound)
-        identity = torch.eye(self.matrices.shape[2], dtype=bound.dtype, device=bound.device)
-        return amplification(self.matrices, *torch.linalg.lu_factor_ex(identity - self.matrices)[:2])
-
-
-def amplification(feedback: Tensor, LU: Tensor, pivots: Tensor) -> Tensor:  # [..., H, H], ..., [..., H] -> [...]
-    """An estimate of ‖(I − J)⁻¹‖·(1 + ‖J‖) in the spectral norm; LU and pivots are the factors of I − J."""
-
-    def solve_both(v: Tensor) -> Tensor:
-        return torch.linalg.lu_solve(LU, pivots, torch.linalg.lu_solve(LU, pivots, v), adjoint=True)
-
-    inverse = _spectral_norm(solve_both, feedback)
-    # A singular matrix gives zeros to divide by; what follows from them is not finite.
-    inverse = torch.where(inverse.isnan() & feedback.isfinite().all(-1).all(-1), torch.inf, inverse)
-    return inverse * (1 + _spectral_norm(lambda v: feedback.mT @ (feedback @ v), feedback))
-
-
-def _spectral_norm(square: Callable[[Tensor], Tensor], like: Tensor) -> Tensor:
-    """‖A‖ by a few rounds of the power iteration, given v -> AᵀA·v."""
-    n = like.shape[-1]
-    # No two entries alike, so that no matrix of a simple pattern is orthogonal to it.
-    v = torch.cos(torch.arange(n, dtype=like.dtype, device=like.device) * 1.7 + 0.3).expand(like.shape[:-1])
-    v, size = v.unsqueeze(-1), torch.ones(like.shape[:-2], dtype=like.dtype, device=like.device)
-    for _ in range(ROUNDS):
-        v = square(v / v.norm(dim=-2, keepdim=True).clamp_min(torch.finfo(like.dtype).tiny))
-        size = v.norm(dim=(-2, -1))
-    return size.sqrt()
-
-
-def loses_half(amplification: Tensor, dtype: torch.dtype) -> Tensor:
-    """Whether rounding, grown by that much, may reach half of the digits."""
-    return amplification * torch.finfo(dtype).eps ** 0.5 > 1
-
-
-class _Settled(Function):
-    """The solution h of h = φ(h, *operands) as a function of the operands: dh = (I − ∂φ/∂h)⁻¹ · ∂φ/∂operand.
-
-    Its derivatives use saved tensors alone, the solution among them, so that they can be differentiated again.
-    """
-
-    @staticmethod
-    def forward(rule: EquilibriumRule, tree: Any, note: Callable[[SolveReport], None], *operands: Any) -> Tensor:
-        constant = [o.detach() if isinstance(o, Tensor) else o for o in operands]
-        h, report = rule.solve_finite(constant[0], constant[1], pytree.tree_unflatten(constant[2:], tree))
-        note(report)
-        return h
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        ctx.rule, ctx.tree, _, *operands = inputs
-        ctx.others = [None if isinstance(o, Tensor) else o for o in operands]
-        ctx.places = [n for n, o in enumerate(operands) if isinstance(o, Tensor)]
-        ctx.save_for_backward(output, *(operands[n] for n in ctx.places))
-        ctx.save_for_forward(output, *(operands[n] for n in ctx.places))
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-        needed = ctx.needs_input_grad[3:]
-        wanted = [n for n in ctx.places if needed[n]]
-        with without_autocast(gradient.device.type):
-            phi, values, feedback = _Settled._at_solution(ctx, wanted)
-            pull = torch.func.vjp(phi, *values)[1]
-            found = dict(zip(wanted, pull(feedback.resolve(gradient, transposed=True)), strict=True))
-        return (None, None, None, *(found.get(n) for n in range(len(ctx.others))))
-
-    @staticmethod
-    def jvp(ctx: Any, *tangents: Any) -> Tensor:
-        given = {n: tangent for n, tangent in enumerate(tangents[3:]) if tangent is not None}
-        with without_autocast(ctx.saved_tensors[0].device.type):
-            phi, values, feedback = _Settled._at_solution(ctx, list(given))
-            return feedback.resolve(_pushed(phi, values, tuple(given.values())))
-
-    @staticmethod
-    def _at_solution(ctx: Any, wanted: list[int]) -> tuple[Callable[..., Tensor], tuple[Tensor, ...], Feedback]:
-        """φ at the solution as a function of the wanted operands, the values of these, and ∂φ/∂h."""
-        h, *tensors = ctx.saved_tensors
-        operands = list(ctx.others)
-        for n, tensor in zip(ctx.places, tensors, strict=True):
-            operands[n] = tensor
-
-        def arguments(filled: list[Any]) -> tuple[Any, ...]:
-            return h, filled[0], filled[1], pytree.tree_unflatten(filled[2:], ctx.tree)
-
-        def phi(*values: Tensor) -> Tensor:
-            filled = list(operands)
-            for n, value in zip(wanted, values, strict=True):
-                filled[n] = value
-            return ctx.rule.phi(*arguments(filled))
-
-        feedback = Feedback(ctx.rule.feedback(*arguments(operands)), ctx.rule.floor)
-        return phi, tuple(operands[n] for n in wanted), feedback
-
-
-def _pushed(function: Callable[..., Tensor], values: tuple[Tensor, ...], tangents: tuple[Tensor, ...]) -> Tensor:
-    """The derivative along tangents, by reverse mode twice: forward mode cannot be nested inside dual tensors."""
-    value, pull = torch.func.vjp(function, *values)[:2]
-    (pushed,) = torch.func.vjp(pull, torch.zeros_like(value))[1](tangents)
-    return pushed
-
-
-@dataclass(frozen=True, kw_only=True)
-class Direct(LinearSolver):
-    """The inverse itself, where the operator's approximate inverse is exact."""
-
-    @torch.no_grad()
-    def solve(
-        self, operator: Operator, b: Tensor, rtol: float | Tensor | None = None, active: Tensor | None = None
-    ) -> tuple[Tensor, LinearReport]:
-        inverse = operator.precondition()
-        if inverse is None:
-            raise NotImplementedError(f"{type(operator).__name__} has no inverse: use GMRES() or BiCGStab() instead.")
-        count = operator.groups.count
-        one = torch.ones(count, dtype=torch.long, device=b.device)
-        report = LinearReport(one > 0, torch.zeros(count, dtype=torch.float64, device=b.device), one, one.double())
-        return inverse(b), report
-
-
 def newton(rtol: float) -> Solver:
-    """What a rule without a better way is solved by."""
-    atol = 0.1 * rtol  # where a state is near zero and what it is the difference of is not
+    """The solver of a rule that has no better way."""
+    atol = 0.1 * rtol  # cancellation: a state near zero that is a difference of large terms
     first = solve.Newton(linear=Direct(), line_search=True, max_iterations=40, atol=atol)
     return solve.Chain(first, solve.InexactNewton(atol=atol), rtol=rtol)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -10,10 +11,12 @@ from torch.nn import functional as F
 
 from autapse import checks
 from autapse.cells.base import uniform_, zeros_
-from autapse.cells.equilibrium import EquilibriumRule, amplification, loses_half
+from autapse.cells.equilibrium import EquilibriumRule
 from autapse.cells.matrices import full_precision, without_autocast
-from autapse.gradient.function import Function, observe
+from autapse.gradient.base import Adjoint, attach
+from autapse.gradient.function import is_tracked, observe, on_values
 from autapse.solve import SolveReport
+from autapse.solve.condition import amplification, loses_half
 from autapse.solve.report import merge
 
 
@@ -36,7 +39,9 @@ class EquilibriumLinear(EquilibriumRule):
     made once per sequence. Where I − U is so nearly singular that rounding may cost half of the digits of h', the
     report says so (`Reason.ILL_CONDITIONED`). `alignment="first_order"` is the paper's equation 11, I + U for
     (I − U)⁻¹, which misses the equilibrium by U²·(V·h + W·x + b): that is the report's residual. V and W start uniform
-    in ±1/√n, U = 0, b = 0 (the paper does not state it). For `solver` and `rtol` see `EquilibriumRule`.
+    in ±1/√n, U = 0, b = 0 (the paper does not state it). `solver`, `rtol`, `gradient` and the learned steps
+    (`inner_steps`, `eta`, `max_length`) are `EquilibriumRule`'s. One learned step is h' = (1 − η)·h + η·((U + V)·h +
+    W·x + b), which runs on the compiled kernels.
     """
 
     def __init__(
@@ -46,6 +51,8 @@ class EquilibriumLinear(EquilibriumRule):
         self.alignment = checks.one_of("alignment", alignment, ("exact", "first_order"))
         if self.solver is not None and alignment != "exact":
             checks.fail("solver", 'be left out with alignment="first_order", which solves nothing', self.solver)
+        if self.inner_steps is not None and alignment != "exact":
+            checks.fail("alignment", "be left out with inner_steps, which takes steps instead", alignment)
         self.weight_ih = self._parameter(hidden_size, input_size)
         self.weight_hh = self._parameter(hidden_size, hidden_size)
         self.weight_align = self._parameter(hidden_size, hidden_size)
@@ -56,12 +63,18 @@ class EquilibriumLinear(EquilibriumRule):
     def reset_parameters(self) -> None:
         uniform_(self.hidden_size, self.weight_ih, self.weight_hh)
         zeros_(self.weight_align, self.bias_h)
+        self.reset_rate()
 
-    def drive(self, x: Tensor) -> Tensor:
-        return F.linear(x, self.weight_ih, self.bias_h)
+    def affine(self) -> tuple[Tensor, Tensor | None]:
+        return self.weight_ih, self.bias_h
+
+    def one_step(self, weights: Weights) -> tuple[Tensor, str]:
+        return weights.U + weights.V, "identity"
 
     def prepare(self) -> Weights:
         U, V = self.weight_align, self.weight_hh
+        if self.inner_steps is not None:
+            return Weights(U, V)
         if self.alignment == "first_order":
             return Weights(U, V, torch.eye(self.hidden_size, dtype=U.dtype, device=U.device) + U)
         with torch.no_grad(), without_autocast(U.device.type):
@@ -81,13 +94,12 @@ class EquilibriumLinear(EquilibriumRule):
         return report if weights.ill is None else report.ill_conditioned(weights.ill.expand(len(h)))
 
     def settle(self, previous: Tensor, u: Tensor, weights: Weights) -> tuple[Tensor, SolveReport]:
-        """Its own way is linear in the drive, with the same factors at all steps."""
+        """By default linear in the drive, with the same factors at all steps."""
         if self.solver is not None or previous.is_meta:
             return super().settle(previous, u, weights)
         U, V, first_order, LU, pivots, ill, bulk = weights
         right = F.linear(previous, V) + u
-        own = first_order is None
-        h = _Resolved.apply(U, right, LU, pivots, False) if own else F.linear(right, first_order)  # type: ignore[arg-type]
+        h = _resolve(U, right, LU, pivots) if first_order is None else F.linear(right, first_order)  # type: ignore[arg-type]
         reports: list[SolveReport] = []
         observe(lambda *values: reports.append(self._report(*values)), h, right, U, ill, bulk)
         return h, merge(reports, len(h), worst=True)  # there are several under vmap
@@ -104,29 +116,34 @@ class EquilibriumLinear(EquilibriumRule):
         return report if ill is None else report.ill_conditioned(ill.expand(len(h)))
 
 
-class _Resolved(Function):
+def _resolve(U: Tensor, right: Tensor, LU: Tensor, pivots: Tensor, transposed: bool = False) -> Tensor:
     """(I − U)⁻¹·right, or with its transpose, by the factors of I − U: a function of U and right."""
 
-    @staticmethod
-    def forward(U: Tensor, right: Tensor, LU: Tensor, pivots: Tensor, transposed: bool) -> Tensor:
+    def solve(right: Tensor, LU: Tensor, pivots: Tensor) -> Tensor:
         return torch.linalg.lu_solve(LU, pivots, right, left=False, adjoint=not transposed)
 
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        U, _, LU, pivots, ctx.transposed = inputs
-        ctx.save_for_backward(U, LU, pivots, output)
-        ctx.save_for_forward(U, LU, pivots, output)
+    adjoint = _Resolved((U, right, LU, pivots), transposed)
+    h = on_values(solve, right, LU, pivots)
+    return attach(adjoint, h) if is_tracked(adjoint.operands) else h
 
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-        U, LU, pivots, h = ctx.saved_tensors
-        v = _Resolved.apply(U, gradient, LU, pivots, not ctx.transposed)
-        return h.mT @ v if ctx.transposed else v.mT @ h, v, None, None, None
 
-    @staticmethod
-    def jvp(ctx: Any, of_U: Tensor | None, of_right: Tensor | None, *_: Any) -> Tensor:
-        U, LU, pivots, h = ctx.saved_tensors
-        right = torch.zeros_like(h) if of_right is None else of_right
+class _Resolved(Adjoint):
+    """dh = (I − U)⁻¹·(dU·h + d right)."""
+
+    def __init__(self, operands: tuple[Tensor, ...], transposed: bool) -> None:
+        self.operands, self.transposed = operands, transposed
+
+    def pull(
+        self, z: Tensor, operands: Sequence[Tensor], gradient: Tensor, needed: Sequence[bool]
+    ) -> Sequence[Tensor | None]:
+        U, _, LU, pivots = operands
+        v = _resolve(U, gradient, LU, pivots, not self.transposed)
+        return [z.mT @ v if self.transposed else v.mT @ z, v, None, None]
+
+    def push(self, z: Tensor, operands: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> Tensor:
+        U, _, LU, pivots = operands
+        of_U, of_right, *_ = tangents
+        right = torch.zeros_like(z) if of_right is None else of_right
         if of_U is not None:
-            right = right + h @ (of_U if ctx.transposed else of_U.mT)
-        return _Resolved.apply(U, right, LU, pivots, ctx.transposed)
+            right = right + z @ (of_U if self.transposed else of_U.mT)
+        return _resolve(U, right, LU, pivots, self.transposed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -11,7 +12,8 @@ from torch.nn import functional as F
 from autapse import checks
 from autapse.cells.base import uniform_, zeros_
 from autapse.cells.equilibrium import EquilibriumRule
-from autapse.gradient.function import Function, observe
+from autapse.gradient.base import Adjoint, attach
+from autapse.gradient.function import is_tracked, on_values
 from autapse.solve import SolveReport
 from autapse.solve.report import merge
 
@@ -26,7 +28,9 @@ class EquilibriumTanh(EquilibriumRule):
     s = |h' + α|, where s − tanh s = |α| is increasing and convex, so that Newton's method from above cannot fail. At
     h' = 0, that is α = 0, the derivative (1 − h'²)/h'² of Φ is infinite: `floor` is the least h'² = 1 − φ′ that
     gradients (and other solvers) divide by, and the report flags sequences where it acts. V and W start uniform in
-    ±1/√n, b = 0 (the paper does not state it). For `solver` and `rtol` see `EquilibriumRule`.
+    ±1/√n, b = 0 (the paper does not state it). `solver`, `rtol`, `gradient` and the learned steps (`inner_steps`,
+    `eta`, `max_length`) are `EquilibriumRule`'s. One learned step is h' = (1 − η)·h + η·tanh((I + V)·h + W·x + b),
+    which runs on the compiled kernels.
     """
 
     def __init__(
@@ -43,12 +47,16 @@ class EquilibriumTanh(EquilibriumRule):
     def reset_parameters(self) -> None:
         uniform_(self.hidden_size, self.weight_ih, self.weight_hh)
         zeros_(self.bias_h)
+        self.reset_rate()
 
-    def drive(self, x: Tensor) -> Tensor:
-        return F.linear(x, self.weight_ih, self.bias_h)
+    def affine(self) -> tuple[Tensor, Tensor | None]:
+        return self.weight_ih, self.bias_h
 
     def prepare(self) -> Tensor:
         return self.weight_hh
+
+    def one_step(self, weights: Tensor) -> tuple[Tensor, str]:
+        return torch.eye(self.hidden_size, dtype=weights.dtype, device=weights.device) + weights, "tanh"
 
     def phi(self, h: Tensor, previous: Tensor, u: Tensor, weights: Tensor) -> Tensor:
         return torch.tanh(h + u + F.linear(previous, weights))
@@ -62,13 +70,20 @@ class EquilibriumTanh(EquilibriumRule):
         return torch.tanh(_above(alpha.abs())).copysign(alpha)
 
     def settle(self, previous: Tensor, u: Tensor, weights: Tensor) -> tuple[Tensor, SolveReport]:
-        """Its own way is a function of α alone, which has a derivative in closed form."""
+        """By default a function of α alone, whose derivative is in closed form."""
         if self.solver is not None or previous.is_meta:
             return super().settle(previous, u, weights)
         alpha = u + F.linear(previous, weights)
-        h, iterations = _Phi.apply(alpha, self.floor)
         reports: list[SolveReport] = []
-        observe(lambda *values: reports.append(self._report(*values)), alpha, h, iterations)
+
+        def solve(alpha: Tensor) -> Tensor:
+            h, iterations = equilibrium(alpha)
+            h = h.masked_fill(h.isnan().any(1, keepdim=True), torch.nan)  # one NaN unit makes the whole row NaN
+            reports.append(self._report(alpha, h, iterations))
+            return h
+
+        h = on_values(solve, alpha)
+        h = attach(_Phi(alpha, self.floor), h) if is_tracked((alpha,)) else h
         return h, merge(reports, len(alpha), worst=True)  # there are several under vmap
 
     def _report(self, alpha: Tensor, h: Tensor, iterations: Tensor) -> SolveReport:
@@ -86,35 +101,24 @@ class EquilibriumTanh(EquilibriumRule):
         )
 
 
-class _Phi(Function):
-    """Φ(α), and the iterations of each row: dΦ = (1 − Φ²)/Φ² dα, with the floor."""
+class _Phi(Adjoint):
+    """dΦ = (1 − Φ²)/Φ² dα, with the floor."""
 
-    @staticmethod
-    def forward(alpha: Tensor, floor: float) -> tuple[Tensor, Tensor]:
-        h, iterations = equilibrium(alpha)
-        # One NaN unit makes the whole row NaN, as in any other network.
-        return h.masked_fill(h.isnan().any(1, keepdim=True), torch.nan), iterations
+    def __init__(self, alpha: Tensor, floor: float) -> None:
+        self.operands, self.floor = (alpha,), floor
 
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, float], output: tuple[Tensor, Tensor]) -> None:
-        ctx.floor = inputs[1]
-        ctx.save_for_backward(output[0])
-        ctx.save_for_forward(output[0])
-        ctx.mark_non_differentiable(output[1])
+    def _slope(self, h: Tensor) -> Tensor:
+        square = h.square()
+        return (1 - square) / square.clamp_min(self.floor)
 
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor, _: Any) -> tuple[Tensor, None]:
-        return gradient * _Phi._slope(ctx), None
+    def pull(
+        self, z: Tensor, operands: Sequence[Tensor], gradient: Tensor, needed: Sequence[bool]
+    ) -> Sequence[Tensor | None]:
+        return [gradient * self._slope(z)]
 
-    @staticmethod
-    def jvp(ctx: Any, tangent: Tensor, _: Any) -> tuple[Tensor, None]:
-        return tangent * _Phi._slope(ctx), None
-
-    @staticmethod
-    def _slope(ctx: Any) -> Tensor:
-        """From the saved solution alone, so that autograd can differentiate it again."""
-        square = ctx.saved_tensors[0].square()
-        return (1 - square) / square.clamp_min(ctx.floor)
+    def push(self, z: Tensor, operands: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> Tensor:
+        (tangent,) = tangents
+        return torch.zeros_like(z) if tangent is None else tangent * self._slope(z)
 
 
 def equilibrium(alpha: Tensor) -> tuple[Tensor, Tensor]:  # [B, H] -> [B, H], [B]
@@ -143,7 +147,7 @@ def _above(size: Tensor) -> Tensor:
 
 
 def _difference(s: Tensor, slope: Tensor) -> Tensor:
-    """S − tanh s without cancellation: Σ 2k/(2k+1)!·s²ᵏ⁺¹ / cosh s for small s, all terms positive; slope = tanh² s."""
+    """s − tanh s without cancellation: Σ 2k/(2k+1)!·s²ᵏ⁺¹ / cosh s for small s, all terms positive; slope = tanh² s."""
     square = torch.clamp(s, max=1.0).square()
     total = torch.zeros_like(s)
     for coefficient in SERIES.get(s.dtype, SERIES[torch.float64]):

@@ -9,13 +9,14 @@ from torch import Tensor
 
 from autapse import checks
 from autapse.cells.base import FormCell, uniform_, zeros_
+from autapse.cells.inner_steps import InnerSteps
 from autapse.cells.matrices import settled
-from autapse.forms import ACTIVATIONS, Form, Leaky
+from autapse.forms import ACTIVATIONS, Leaky
 
 ALIGNMENTS = ("first_order", "exact", "none")
 
 
-class ERNN(FormCell):
+class ERNN(InnerSteps, FormCell):
     """h⁽ᵏ⁾ = (1 − η)·h⁽ᵏ⁻¹⁾ + η·act(A·(V·h⁽ᵏ⁻¹⁾ + W·x + b)), k = 1…K, h⁽⁰⁾ = h, h' = h⁽ᴷ⁾
 
     ERNN paper, equations 9, 11 and 12. The alignment A is I + U ("first_order", equation 11), (I − U)⁻¹ ("exact"), or
@@ -25,6 +26,9 @@ class ERNN(FormCell):
     """
 
     form_class = Leaky
+    etas, rate_name = ("shared", "per_step"), "rate"
+    floor = 0.0
+    inner_steps: int
 
     def __init__(
         self,
@@ -39,26 +43,25 @@ class ERNN(FormCell):
         **factory: Any,
     ):
         super().__init__(input_size, hidden_size, bias, **factory)
-        self.inner_steps = checks.integer("inner_steps", inner_steps, minimum=1)
-        self.eta = checks.one_of("eta", eta, ("shared", "per_step"))
-        if (max_length is None) == (eta == "per_step"):
-            rule = 'be given with eta="per_step"' if max_length is None else 'go with eta="per_step" only'
-            checks.fail("max_length", rule, max_length, "It is the number of positions that have an η of their own.")
-        self.max_length = None if max_length is None else checks.integer("max_length", max_length, minimum=1)
         self.nonlinearity = checks.one_of("nonlinearity", nonlinearity, ACTIVATIONS)
         self.alignment = checks.one_of("alignment", alignment, ALIGNMENTS)
         self.weight_ih = self._parameter(hidden_size, input_size)
         self.weight_hh = self._parameter(hidden_size, hidden_size)
         self.weight_align = None if alignment == "none" else self._parameter(hidden_size, hidden_size)
         self.bias_h = self._bias(hidden_size)
-        self.rate = self._parameter(*(() if self.max_length is None else (self.max_length, self.inner_steps)))
+        inner_steps = checks.integer("inner_steps", inner_steps, minimum=1)
+        self._make_rate(inner_steps, checks.one_of("eta", eta, self.etas), max_length)
         self.reset_parameters()
+
+    @property
+    def depends_on_position(self) -> bool:  # type: ignore[override]
+        return self.varies or super().depends_on_position
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
         uniform_(self.hidden_size, self.weight_ih, self.weight_hh)
         zeros_(self.weight_align, self.bias_h)
-        self.rate.fill_(1e-2)
+        self.reset_rate()
 
     def _align(self, matrix: Tensor) -> Tensor:
         if self.weight_align is None:
@@ -73,6 +76,15 @@ class ERNN(FormCell):
         both = self._align(torch.cat([self.weight_ih, self.bias_h[:, None]], dim=1))  # one solve for W and b
         return both[:, :-1], both[:, -1]
 
-    def prepare(self) -> Form:
-        matrix = self._align(self.weight_hh)
-        return Leaky(matrix, self.nonlinearity, alpha=self.rate, beta=1 - self.rate, inner_steps=self.inner_steps)
+    def prepare(self) -> Leaky:
+        eta, matrix = self.rates(), self._align(self.weight_hh)
+        return Leaky(matrix, self.nonlinearity, alpha=eta, beta=1 - eta, inner_steps=self.inner_steps)
+
+    def phi(self, h: Tensor, previous: Tensor, u: Tensor, weights: Leaky) -> Tensor:
+        """The right side of the equilibrium that the steps go towards, h = act(A·(V·h + W·x + b))."""
+        return ACTIVATIONS[self.nonlinearity].apply(torch.addmm(u, h, weights.matrix.t()))
+
+    def feedback(self, h: Tensor, previous: Tensor, u: Tensor, weights: Leaky) -> Tensor:
+        """∂φ/∂h, [B, H, H]."""
+        slope = ACTIVATIONS[self.nonlinearity].slope(self.phi(h, previous, u, weights))
+        return slope.unsqueeze(2) * weights.matrix

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, get_args
 
 import torch
-from torch import Tensor
-from torch.nn import functional as F
+from torch import Tensor, nn
 
 from autapse import checks
 from autapse.cells.base import Cell, uniform_, zeros_
-from autapse.forms.coupled import Rule
-from autapse.forms.coupled_gru import CoupledGRU
-from autapse.forms.coupled_lstm import CoupledLSTM
+from autapse.forms.implicit import AnyRule, Rule
+from autapse.forms.implicit_gru import ImplicitGRURule
+from autapse.forms.implicit_lstm import ImplicitLSTMRule
 
 Boundary = Literal["zero", "learned"]
 
@@ -22,6 +21,8 @@ Boundary = Literal["zero", "learned"]
 class ImplicitCell(Cell):
     """What implicit cells share: a stencil, boundary states, and a rule in place of a step. Not for direct use."""
 
+    stencil: tuple[int, ...] = (-1, 1)
+    depends_on_position = False
     parts: int  # products with ĥ, beside one per offset
 
     def __init__(
@@ -41,7 +42,7 @@ class ImplicitCell(Cell):
         Recurrent matrices start as uniform in ±recurrent_scale/√hidden_size: halved, a first solve costs half.
         """
         super().__init__(input_size, hidden_size, bias, device, dtype)
-        self.stencil = checked_stencil(stencil)  # type: ignore[misc]
+        self.stencil = checked_stencil(stencil)
         self.boundary: str = checks.one_of("boundary", boundary, get_args(Boundary))
         self.recurrent_scale = checks.number("recurrent_scale", recurrent_scale, low=0.0)
         width = (len(self.stencil) + self.parts) * self.hidden_size
@@ -58,12 +59,15 @@ class ImplicitCell(Cell):
             self.weight_hh.mul_(self.recurrent_scale)
         zeros_(self.bias_h, self.edges)
 
-    def drive(self, x: Tensor) -> Tensor:
-        return F.linear(x, self.weight_ih, self.bias_h)
+    def affine(self) -> tuple[Tensor, Tensor | None]:
+        return self.weight_ih, self.bias_h
 
     @abstractmethod
     def prepare(self) -> Rule:
         """The rule with its matrices."""
+
+    def rule(self, weights: Rule) -> Rule:
+        return weights
 
     def step(self, u: Tensor, state: Any, weights: Any, t: int) -> Any:
         words = f"{type(self).__name__} has no single step: its states depend on later ones."
@@ -84,12 +88,12 @@ class ImplicitGRU(ImplicitCell):
 
     parts = 3  # z, r, candidate
 
-    def prepare(self) -> CoupledGRU:
+    def prepare(self) -> ImplicitGRURule:
         switches, rest = self._switches()
-        return CoupledGRU(self.stencil, switches, rest[: 2 * self.hidden_size], rest[2 * self.hidden_size :])
+        return ImplicitGRURule(self.stencil, switches, rest[: 2 * self.hidden_size], rest[2 * self.hidden_size :])
 
     def form(self) -> str:
-        return "coupled_gru"
+        return "implicit_gru"
 
 
 class ImplicitLSTM(ImplicitCell):
@@ -109,11 +113,72 @@ class ImplicitLSTM(ImplicitCell):
     def output_size(self) -> int:
         return self.hidden_size
 
-    def prepare(self) -> CoupledLSTM:
-        return CoupledLSTM(self.stencil, *self._switches())
+    def prepare(self) -> ImplicitLSTMRule:
+        return ImplicitLSTMRule(self.stencil, *self._switches())
 
     def form(self) -> str:
-        return "coupled_lstm"
+        return "implicit_lstm"
+
+
+class ImplicitFunction(Cell):
+    """h_t = rule(x_t, h_{t+j} for j in stencil), with a function or module of the user's own."""
+
+    stencil: tuple[int, ...] = (-1, 1)
+    depends_on_position = False
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        *,
+        function: Callable[..., Tensor],
+        stencil: Sequence[int] = (-1, 1),
+        boundary: Boundary = "zero",
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, device, dtype)
+        self.function = function
+        self.stencil = checked_stencil(stencil)
+        self.boundary: str = checks.one_of("boundary", boundary, get_args(Boundary))
+        self.edges = self._parameter(2, self.hidden_size) if boundary == "learned" else None
+        zeros_(self.edges)
+
+    def rule(self, weights: Any) -> AnyRule:
+        """The function with the weights that it has now: in a backward pass functional_call has put others back."""
+        function = self.function
+        if not isinstance(function, nn.Module):
+            return AnyRule(lambda *args: _checked_value(function(*args), args[1]), self.stencil)
+        parameters = dict(function.named_parameters())
+        tensors = parameters | dict(function.named_buffers())
+        return AnyRule(
+            lambda *args: _checked_value(torch.func.functional_call(function, tensors, args), args[1]),
+            self.stencil,
+            tuple(parameters.values()),
+        )
+
+    def drive(self, x: Tensor) -> Tensor:
+        self._check_graph(x)
+        return x
+
+    def _check_graph(self, x: Tensor) -> None:
+        """Refuse a function that uses parameters: they would get no gradient, and nobody would notice."""
+        if isinstance(self.function, nn.Module) or not torch.is_grad_enabled() or not len(x):
+            return
+        row = x[:1].detach()
+        near = (row.new_zeros(1, self.hidden_size),) * len(self.stencil)
+        if self.rule(None).evaluate(row, near).requires_grad:
+            remedy = "Make it a torch.nn.Module that has them."
+            checks.fail("rule", "be a function of its arguments alone", "one that uses parameters of its own", remedy)
+
+
+def _checked_value(value: Any, neighbour: Tensor) -> Tensor:
+    if not isinstance(value, Tensor) or value.shape != neighbour.shape:
+        got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+        rule = f"give a tensor of the shape of its neighbours, {tuple(neighbour.shape)}"
+        checks.fail("rule", rule, got, kind=checks.ShapeError)
+    return value
 
 
 def checked_stencil(stencil: Any) -> tuple[int, ...]:

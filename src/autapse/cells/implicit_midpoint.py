@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from autapse import checks
 from autapse.cells.base import zeros_
 from autapse.cells.equilibrium import EquilibriumRule
-from autapse.cells.matrices import skew
+from autapse.cells.matrices import damped
 from autapse.forms import ACTIVATIONS
 
 
@@ -23,8 +23,8 @@ class ImplicitMidpoint(EquilibriumRule):
     Euler. The rule keeps what is quadratic: with γ = 0 and `nonlinearity="identity"`, without input or bias,
     ‖h'‖ = ‖h‖ for every ε, where Euler's step grows. `step` is ε, `diffusion` γ; W is strictly upper triangular, or
     with `structured=False` a full W stands for W − Wᵀ. V ~ N(0, 1/m), W ~ N(0, init_scale²/n) as variances, b = 0.
-    Another right side f(y, u) than act(M·y + u) is a subclass that writes `rate`. For `solver` and `rtol` see
-    `EquilibriumRule`.
+    Another right side f(y, u) than act(M·y + u) is a subclass that writes `rate`. `solver`, `rtol`,
+    `gradient` and the learned steps (`inner_steps`, `eta`, `max_length`) are `EquilibriumRule`'s.
     """
 
     renamed: ClassVar[dict[str, str]] = {"step": "step_size"}
@@ -58,14 +58,14 @@ class ImplicitMidpoint(EquilibriumRule):
         self.weight_ih.normal_(std=1 / math.sqrt(self.input_size))
         self.weight_hh.normal_(std=self.init_scale / math.sqrt(self.hidden_size))
         zeros_(self.bias_h)
+        self.reset_rate()
 
-    def drive(self, x: Tensor) -> Tensor:
-        return F.linear(x, self.weight_ih, self.bias_h)
+    def affine(self) -> tuple[Tensor, Tensor | None]:
+        return self.weight_ih, self.bias_h
 
     def prepare(self) -> Tensor:
         """M = W − Wᵀ − γI, or W − γI where unstructured."""
-        W = skew(self.weight_hh, self.hidden_size) if self.structured else self.weight_hh
-        return W - self.diffusion * torch.eye(self.hidden_size, dtype=W.dtype, device=W.device)
+        return damped(self.weight_hh, self.hidden_size, self.diffusion, self.structured)
 
     def rate(self, y: Tensor, u: Tensor, weights: Any) -> Tensor:
         """The right side of dy/dt = f(y, u)."""

@@ -43,6 +43,12 @@ def skew(free: Tensor, n: int) -> Tensor:
     return W - W.t()
 
 
+def damped(free: Tensor, n: int, diffusion: float, structured: bool) -> Tensor:
+    """W − Wᵀ − γI with a strictly upper triangular W, or W − γI with a full one where unstructured."""
+    W = skew(free, n) if structured else free
+    return W - diffusion * torch.eye(n, dtype=W.dtype, device=W.device)
+
+
 @in_full_precision
 def exponential(A: Tensor) -> Tensor:
     """exp(A), orthogonal with determinant 1 for a skew A."""

@@ -8,7 +8,7 @@ import torch
 
 from autapse import checks
 from autapse.cells.base import FormCell, zeros_
-from autapse.forms import Chain, Form, Leaky
+from autapse.forms import Form, Leaky, Transitions
 
 
 class RIN(FormCell):
@@ -30,7 +30,7 @@ class RIN(FormCell):
         self.reset_parameters()
 
     def form(self) -> str:
-        return Leaky.name if self.transitions == 1 else Chain.name
+        return Leaky.name if self.transitions == 1 else Transitions.name
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
@@ -44,4 +44,4 @@ class RIN(FormCell):
         if self.weight_deep is None:
             return Leaky(self.weight_hh + identity, "relu")
         biases = self.weight_deep.new_zeros(self.weight_deep.shape[:2]) if self.bias_deep is None else self.bias_deep
-        return Chain((self.weight_hh + identity, *(self.weight_deep + identity)), tuple(biases), "relu")
+        return Transitions((self.weight_hh + identity, *(self.weight_deep + identity)), tuple(biases), "relu")

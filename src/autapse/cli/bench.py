@@ -1,4 +1,4 @@
-"""`autapse bench`: the speed of this machine."""
+"""`autapse bench`: how fast the layers are on this machine."""
 
 from __future__ import annotations
 
@@ -11,30 +11,32 @@ from typing import Annotated, Any
 import tyro
 
 from autapse import checks, files
+from autapse.benchmark.cases import networks_of
 from autapse.benchmark.settings import FULL, QUICK, TIMES, Settings
 from autapse.cli.parse import parse
 
 
 @dataclass(kw_only=True)
 class Bench:
-    """Check that the layers equal torch.nn's and others, then time them, and print how many times quicker they are."""
+    """Check that the layers equal torch.nn's and others, then time them, and print how many times faster they are."""
 
     shapes: str | None = None
     """Shapes with commas between them: pixel-mnist, har, adding, tagging, large, batch-1, streaming, or any as TxBxDxH;
     by default all that have names."""
     cells: str | None = None
-    """Networks with commas between them; by default rnn,gru,lstm,antisymmetric, with --full one or more per form."""
+    """Networks with commas between them, options as in gru:reset=before; by default rnn,gru,lstm,antisymmetric, with
+    --full one or more per form."""
     peers: str | None = None
     """What to compare with: torch.nn, loop, compiled, torchrecurrent, reference; by default the quick ones, with --full
     all."""
     repeats: int | None = None
     """Rounds for each pair, the best of which counts; by default 3, with --full 10."""
     seconds: float | None = None
-    """Seconds after which a pair has no further round; by default 1.5, with --full 4."""
+    """Time limit per comparison, in seconds; by default 1.5, with --full 4."""
     threads: int | None = None
-    """Threads; by default as many as torch takes."""
+    """Threads; by default as many as torch uses."""
     full: bool = False
-    """Measure everything; without it, what takes a few minutes."""
+    """Measure everything, which takes up to an hour; without it, a few minutes."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Write all numbers, with facts about the machine, as JSON."""
 
@@ -46,7 +48,7 @@ def main(words: list[str]) -> int:
 
 
 def run_bench(args: Bench, command: str) -> dict[str, Any]:
-    """Measure, print the tables, and write the results where they are asked for."""
+    """Measure, print the tables, and write the results if a file is named."""
     settings = make_settings(args)
     if args.out is not None and not args.out.parent.is_dir():
         raise checks.InputError(f"There is no folder {args.out.parent}. Make it first, or write elsewhere.")
@@ -57,8 +59,8 @@ def run_bench(args: Bench, command: str) -> dict[str, Any]:
 
     console = Console()
     took = TIMES.get(replace(settings, threads=None))
-    expected = f"this takes {took} on two quiet cores" if took else "the time depends on what is asked for"
-    console.print(f"Measuring: {expected}. Other work on this machine spoils the numbers.")
+    expected = f"this takes {took} on two quiet cores" if took else "the time depends on the options"
+    console.print(f"Measuring: {expected}. Other work on this machine distorts the numbers.")
     with console.working("starting") as show:
         results = measure(settings, command, show)
     if args.out is not None:
@@ -70,8 +72,10 @@ def run_bench(args: Bench, command: str) -> dict[str, Any]:
 
 
 def make_settings(args: Bench) -> Settings:
-    """What is asked for on top of the quick or the full measurement."""
+    """The quick or the full measurement, with the options that are given."""
     given: dict[str, Any] = {name: _split(name, getattr(args, name)) for name in ("shapes", "cells", "peers")}
+    if given["cells"]:
+        given["cells"] = tuple(dict.fromkeys(full for name in given["cells"] for full in networks_of(name)))
     given |= {"repeats": args.repeats, "seconds": args.seconds, "threads": args.threads}
     return replace(FULL if args.full else QUICK, **{name: value for name, value in given.items() if value is not None})
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tyro.conf import OmitArgPrefixes
 
@@ -16,6 +16,9 @@ from autapse.cli.parse import wants_help
 from autapse.cli.run import Train, make_folder, one_process_only, parse_task, task_help, train_shown
 from autapse.tasks import Task
 from autapse.training.config import ModelConfig, RunConfig, StackConfig
+
+if TYPE_CHECKING:
+    from autapse.training.summary import Summary
 
 T = TypeVar("T", bound=Task)
 
@@ -41,8 +44,8 @@ def main(words: list[str]) -> int:
     config = next(iter(runs.values()))
 
     from autapse.console import Console
-    from autapse.training.checkpoint import build_model
     from autapse.training.loop import Interrupted, checked_device, load_splits
+    from autapse.training.model import build_model
     from autapse.training.rescue import Diverged
 
     checked_device(config.training.device)
@@ -54,8 +57,10 @@ def main(words: list[str]) -> int:
     summaries, diverged, interrupted = [], [], None
     for cell, run in runs.items():
         try:
-            summaries.append(train_shown(run, console, partial(files.new_folder, folder / safe_name(cell)), data))
-        except Diverged as error:  # the others go on
+            summary, _ = train_shown(run, console, partial(files.new_folder, folder / safe_name(cell)), data)
+            assert summary is not None, "one process trains them all"
+            summaries.append(summary)
+        except Diverged as error:  # the others continue
             diverged.append(cell)
             console.print(f"{cell}: {error}")
         except Interrupted as error:
@@ -68,11 +73,12 @@ def main(words: list[str]) -> int:
     return 1 if diverged else 0
 
 
-def report(console: Any, folder: Path, config: RunConfig, summaries: list[dict[str, Any]], diverged: list[str]) -> None:
+def report(console: Any, folder: Path, config: RunConfig, summaries: list[Summary], diverged: list[str]) -> None:
     """Write comparison.json and the figure; print the table and where things are."""
     settings = config.to_json()
     del settings["model"]["cell"]  # the one thing that differs
-    content = {"config": settings, "results": summaries, "diverged": diverged}
+    results = [{**one, "folder": str(folder / safe_name(one.cell))} for one in summaries]
+    content = {"config": settings, "results": results, "diverged": diverged}
     files.write_json(folder / "comparison.json", content)
     console.print()
     console.print(table(summaries, config, diverged), soft_wrap=False)
@@ -96,14 +102,14 @@ def safe_name(cell: str) -> str:
     return re.sub(r"[^\w.=-]+", "_", cell).strip("_")
 
 
-def table(summaries: list[dict[str, Any]], config: RunConfig, diverged: Sequence[str] = ()) -> Any:
+def table(summaries: list[Summary], config: RunConfig, diverged: Sequence[str] = ()) -> Any:
     """Cell, parameters, test score against the trivial one, steps to solve, time."""
     from rich import box
     from rich.table import Table
 
     task, first = config.task, summaries[0]
-    lines = [f"{task.name}, {task.metric}", f"trivial ({task.baseline_text}): {first['baseline']:.3f}"]
-    lines += [] if first["floor"] is None else [f"best possible: {first['floor']:.3g}"]
+    lines = [f"{task.name}, {task.metric}", f"trivial ({task.baseline_text}): {first.baseline:.3f}"]
+    lines += [] if first.floor is None else [f"best possible: {first.floor:.3g}"]
     lines += [] if task.solved is None else [f"solved: below {task.solved:g} in validation"]
     shown = Table(
         title="\n".join(lines), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0)
@@ -112,31 +118,31 @@ def table(summaries: list[dict[str, Any]], config: RunConfig, diverged: Sequence
     for heading in ("parameters", "test error", "of trivial", "steps to solve", "time"):
         shown.add_column(heading, justify="right", no_wrap=True)
     for summary in summaries:
-        test, trivial = summary["test"], summary["baseline"]
+        test, trivial = summary.test, summary.baseline
         shown.add_row(
-            summary["cell"],
-            f"{summary['parameters']:,}",
+            summary.cell,
+            f"{summary.parameters:,}",
             "not finite" if test is None else f"{test:.5f}",
             "" if test is None or not trivial else f"{100 * test / trivial:.1f} %",
-            "not solved" if summary["solved_step"] is None else f"{summary['solved_step']:,}",
-            f"{summary['seconds']:.1f} s",
+            "not solved" if summary.solved_step is None else f"{summary.solved_step:,}",
+            f"{summary.seconds:.1f} s",
         )
     for cell in diverged:
         shown.add_row(cell, "", "diverged")
     return shown
 
 
-def draw(folder: Path, config: RunConfig, summaries: list[dict[str, Any]]) -> str:
+def draw(folder: Path, config: RunConfig, summaries: list[Summary]) -> str:
     """The curves of all networks; says where the figure is, or how to get one."""
     from autapse.diagnostics.plots import plot_curves
     from autapse.training.log import read_metrics
 
     curves = {}
     for summary in summaries:
-        cell = summary["cell"]
+        cell = summary.cell
         records = read_metrics(folder / safe_name(cell) / "metrics.jsonl")
         curves[cell] = [(r["step"], r["validation"]) for r in records if r.get("validation") is not None]
-    limits = {f"trivial: {config.task.baseline_text}": summaries[0]["baseline"], "best possible": summaries[0]["floor"]}
+    limits = {f"trivial: {config.task.baseline_text}": summaries[0].baseline, "best possible": summaries[0].floor}
     lines = {name: value for name, value in limits.items() if value}  # a logarithmic scale has no zero
     path = folder / "curves.png"
     try:

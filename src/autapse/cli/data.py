@@ -11,12 +11,12 @@ import tyro
 from autapse import checks, terminal
 from autapse.cli.listing import print_listing
 from autapse.cli.parse import parse, positional, wants_help
-from autapse.data import download, places
-from autapse.data.catalogue import DATA_SETS, DataSet, Form, UpstreamFile, data_set
+from autapse.data import download, paths
+from autapse.data.catalogue import DATA_SETS, DataSet, FileSet, UpstreamFile, data_set
 
 
 @dataclass
-class Data:
+class DataArguments:
     """List the data sets, fetch one, verify one's files by size and checksum, or tell where one lies.
 
     Data sets lie in the folder $AUTAPSE_DATA, by default ~/.cache/autapse/data. AUTAPSE_OFFLINE=1 forbids downloads.
@@ -37,7 +37,7 @@ class Data:
 def main(words: list[str]) -> int:
     if not wants_help(words):
         positional(words, "list, fetch, verify or path", "data", "autapse data list")
-    args = parse(Data, "data", words)
+    args = parse(DataArguments, "data", words)
     if args.long and args.action != "list":
         checks.fail("--long", "stand with `autapse data list`", args.action)
     if args.name:
@@ -55,13 +55,13 @@ def _list(name: str, long: bool) -> int:
     shown = [data_set(name)] if name else list(DATA_SETS.values())
     indent = "\n" + " " * (max(len(each.name) for each in shown) + 2)
     rows = [(each.name, each.title, indent.join(_facts(each) + (_more(each) if long else []))) for each in shown]
-    print_listing(rows, f"Data sets lie in {places.data_root()}. Fetch one: autapse data fetch NAME")
+    print_listing(rows, f"Data sets lie in {paths.data_root()}. Fetch one: autapse data fetch NAME")
     return 0
 
 
 def _facts(each: DataSet) -> list[str]:
     """Whether it is here, how large it is, and its licence."""
-    folder = places.folder_of(each.name)
+    folder = paths.folder_of(each.name)
     form = each.complete(folder)
     if form is not None:
         return [f"here: {folder} ({size_text(_size_here(folder, form))})", f"licence: {each.licence}"]
@@ -72,19 +72,19 @@ def _facts(each: DataSet) -> list[str]:
 
 def _more(each: DataSet) -> list[str]:
     """The page, the citation and the files."""
-    form = each.complete(places.folder_of(each.name)) or each.download or each.forms[0]
+    form = each.complete(paths.folder_of(each.name)) or each.download or each.forms[0]
     lines = [f"page: {each.home}", f"cite: {each.citation}"]
     return lines + [f"{file.path}: {size_text(file.size)}, sha256 {file.sha256 or 'not known'}" for file in form]
 
 
-def _size_here(folder: Path, form: Form) -> int | None:
+def _size_here(folder: Path, form: FileSet) -> int | None:
     """Bytes on disk; of an unpacked folder, of which one file is known, nothing is said."""
     if all(file.size is None and not file.urls for file in form):
         return None
     return sum((folder / file.path).stat().st_size for file in form)
 
 
-def _size_upstream(form: Form) -> int | None:
+def _size_upstream(form: FileSet) -> int | None:
     sizes = [file.size for file in form if file.size is not None]
     return sum(sizes) if len(sizes) == len(form) else None
 
@@ -104,16 +104,16 @@ def size_text(size: int | None) -> str:
 
 
 def _fetch(name: str) -> int:
-    here = places.find(name)
-    terminal.write(f"{name} is here already: {here}" if here else f"{name} is here now: {places.require(name)}")
+    here = paths.find(name)
+    terminal.write(f"{name} is here already: {here}" if here else f"{name} is here now: {paths.require(name)}")
     return 0
 
 
 def _verify(name: str) -> int:
-    wanted, folder = data_set(name), places.folder_of(name)
+    wanted, folder = data_set(name), paths.folder_of(name)
     form = wanted.complete(folder)
     if form is None:
-        remedy = f"Get it with: autapse data fetch {name}" if wanted.download else places.how_to_get(wanted, folder)
+        remedy = f"Get it with: autapse data fetch {name}" if wanted.download else paths.how_to_get(wanted, folder)
         raise checks.InputError(f"The data set {name} is not here ({folder}). {remedy}")
     wrong = [file for file in form if not _verify_file(folder / file.path, file)]
     if wrong:
@@ -129,5 +129,5 @@ def _verify_file(path: Path, file: UpstreamFile) -> bool:
 
 
 def _path(name: str) -> int:
-    terminal.write(places.folder_of(name) if name else places.data_root())
+    terminal.write(paths.folder_of(name) if name else paths.data_root())
     return 0

@@ -25,9 +25,9 @@ class Eval(Trust):
 
 def main(words: list[str]) -> None:
     args = parse(Eval, "eval", words)
-    from autapse.tasks.objectives import objective
     from autapse.training import Tensors, evaluate, load_run
-    from autapse.training.checkpoint import check_data
+    from autapse.training.loading import check_data
+    from autapse.training.objectives import objective
 
     model, config, known = load_run(args.run, trust=args.trust)
     check_data(config.task.signature(), known, args.run)

@@ -16,7 +16,7 @@ from autapse.terminal import visible
 if TYPE_CHECKING:
     import numpy as np
 
-    from autapse.data.formats.table import Sequences
+    from autapse.data.formats.table import SequenceFile
     from autapse.data.ragged import Ragged
     from autapse.models import SequenceModel
     from autapse.tasks import Signature
@@ -81,7 +81,7 @@ def _check_out(path: Path) -> None:
         raise checks.InputError(f"There is no folder {path.parent} for {path.name}. Make it first.")
 
 
-def check_channels(path: Path, asked: Sequences, signature: Signature) -> None:
+def check_channels(path: Path, asked: SequenceFile, signature: Signature) -> None:
     """The file must have what the run's task has at each step."""
     channels = asked.inputs.values.shape[1]
     if channels != signature.input_size:

@@ -9,10 +9,10 @@ import numpy as np
 from autapse import checks
 from autapse.data.formats.conllu import TaggedSentence, read_conllu, read_words
 from autapse.data.formats.reviews import tokenise
-from autapse.data.formats.table import Sequences
+from autapse.data.formats.table import SequenceFile
 from autapse.data.formats.timeseries import suffix
 from autapse.data.ragged import Ragged
-from autapse.data.tree import read_bytes, text_lines
+from autapse.data.reading import read_bytes, text_lines
 from autapse.data.vocabulary import UNKNOWN, Vocabulary
 from autapse.tasks import POS, Signature, Task
 from autapse.tasks.pos import encode
@@ -21,7 +21,7 @@ from autapse.tasks.reviews import ReviewTask
 Sentences = list[tuple[str, ...]]
 
 
-def read_text(path: Path, task: Task, signature: Signature) -> tuple[Sequences, Sentences | None]:
+def read_text(path: Path, task: Task, signature: Signature) -> tuple[SequenceFile, Sentences | None]:
     """A text as the network reads it; with the words where it is to tag them."""
     vocabularies = [Vocabulary(words, UNKNOWN if UNKNOWN in words else None) for words in signature.vocabularies]
     if isinstance(task, POS):
@@ -44,16 +44,16 @@ def read_sentences(path: Path, task: POS) -> list[TaggedSentence]:
     return sentences
 
 
-def _tagged(sentences: list[TaggedSentence], vocabularies: list[Vocabulary]) -> tuple[Sequences, Sentences]:
+def _tagged(sentences: list[TaggedSentence], vocabularies: list[Vocabulary]) -> tuple[SequenceFile, Sentences]:
     lengths = np.array([len(sentence.words) for sentence in sentences], dtype=np.int64)
     inputs = encode([word for sentence in sentences for word in sentence.words], vocabularies)
     tags = [list(sentence.tags) for sentence in sentences]
     known = any(tag != "_" for row in tags for tag in row)  # CoNLL-U's sign for nothing
     words = [sentence.words for sentence in sentences]
-    return Sequences(Ragged(inputs, lengths), targets=tags if known else None), words
+    return SequenceFile(Ragged(inputs, lengths), targets=tags if known else None), words
 
 
-def _reviews(path: Path, task: ReviewTask, vocabulary: Vocabulary) -> Sequences:
+def _reviews(path: Path, task: ReviewTask, vocabulary: Vocabulary) -> SequenceFile:
     lines = text_lines(read_bytes(path).removesuffix(b"\n") + b"\n", path)
     ids = [vocabulary.ids(tokenise(line)[-task.length :] or [UNKNOWN]) for line in lines]
-    return Sequences(Ragged.of([review[:, None] for review in ids]))
+    return SequenceFile(Ragged.of([review[:, None] for review in ids]))

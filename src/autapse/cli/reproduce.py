@@ -155,7 +155,7 @@ def _reproduce(name: str, args: Reproduce, words: list[str]) -> int:
     try:
         result = reproduce(plan, folder, command, lambda config: Screen(console, config.model.cell, config.task.metric))
     except Interrupted as stop:
-        raise stop.going_on_with(shlex.join(["autapse", "reproduce", *words])) from None
+        raise stop.continued_by(shlex.join(["autapse", "reproduce", *words])) from None
     write_result(path, result)
     _print_result(console, result, path)
     return 0

@@ -22,20 +22,23 @@ class Resume(Trust):
 
 def main(words: list[str]) -> int:
     args = parse(Resume, "resume", words)
-    from autapse.training.checkpoint import find_run, read_run
+    from autapse.training.checkpoint import open_run
+    from autapse.training.loading import find_run
     from autapse.training.log import Screen
     from autapse.training.loop import Trainer
 
     folder = find_run(args.run)
-    saved = read_run(folder, args.trust)  # also a finished run may be damaged
     with speaking_for_all() as console:
-        if saved.progress.finished and (folder / "summary.json").exists():
-            console.print(f"{folder} is finished, at step {saved.progress.step}. `autapse eval {folder}` scores it.")
+        run = open_run(folder, args.trust)  # also if it is finished: it may be damaged
+        config, progress = run.snapshot.config, run.snapshot.progress
+        if progress.finished and (folder / "summary.json").exists():
+            run.close()
+            console.print(f"{folder} is finished, at step {progress.step}. `autapse eval {folder}` scores it.")
             return 0
-        with Screen(console, saved.config.model.cell, saved.config.task.metric) as screen:
-            trainer = Trainer.resume(folder, screen, trust=args.trust)
-            screen.note(f"{folder}: going on at step {trainer.progress.step}")
+        with Screen(console, config.model.cell, config.task.metric) as screen:
+            trainer = Trainer.resume_opened(run, screen)
+            screen.note(f"{folder}: continuing at step {progress.step}")
             summary = trainer.train()
         if summary:
-            print_summary(console, summary, saved.config)
+            print_summary(console, summary, config)
     return 0

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
 import tyro
 from tyro.conf import OmitArgPrefixes
@@ -17,6 +17,9 @@ from autapse.data.catalogue import ARCHIVE, DATA_SETS, misspelt
 from autapse.tasks import TASKS, Archive, OwnSeries, Task, task_class
 from autapse.tasks.series import SUFFIXES
 from autapse.training.config import ModelConfig, RunConfig, TrainingConfig
+
+if TYPE_CHECKING:
+    from autapse.training.summary import Summary
 
 T = TypeVar("T", bound=Task)
 
@@ -41,7 +44,7 @@ class Train(Generic[T]):
 
 
 @dataclass(kw_only=True)
-class Run(Train[T]):
+class RunArguments(Train[T]):
     """Train one network on a task, keep the weights that validate best, score them on the test set."""
 
     model: OmitArgPrefixes[ModelConfig] = field(default_factory=ModelConfig)
@@ -50,17 +53,17 @@ class Run(Train[T]):
 def main(words: list[str]) -> int:
     if wants_help(words):
         return task_help("run", "Train a network on a task, evaluate it, and save it under runs/.")
-    args = parse_task(Run, "run", words)
+    args = parse_task(RunArguments, "run", words)
     name = args.task.name
     config = RunConfig(task=args.task, model=args.model, training=args.training)
 
     default = Path("runs") / f"{name}-{config.model.cell.split(':')[0].lower()}"
 
     with speaking_for_all() as console:
-        summary = train_shown(config, console, lambda: make_folder(args.out, default))
+        summary, folder = train_shown(config, console, lambda: make_folder(args.out, default))
         if summary:
             print_summary(console, summary, config)
-            console.print(f"\nrun: {summary['folder']}")
+            console.print(f"\nrun: {folder}")
     return 0
 
 
@@ -130,7 +133,9 @@ def make_folder(chosen: Path | None, default: Path) -> Path:
     return files.numbered_folder(default) if chosen is None else files.new_folder(chosen)
 
 
-def train_shown(config: RunConfig, console: Any, folder: Callable[[], Path], data: Any = None) -> dict[str, Any]:
+def train_shown(
+    config: RunConfig, console: Any, folder: Callable[[], Path], data: Any = None
+) -> tuple[Summary | None, Path]:
     """Train a new run with its progress on the screen; its folder is made once everything is checked and built."""
     from autapse.training.log import Screen
     from autapse.training.loop import Trainer
@@ -139,20 +144,19 @@ def train_shown(config: RunConfig, console: Any, folder: Callable[[], Path], dat
     trainer = Trainer(config, screen, data)
     place = folder() if trainer.world.leads else Path()
     with screen:
-        summary = trainer.start(place).train()
-    return {**summary, "folder": str(place)} if summary else summary
+        return trainer.start(place).train(), place
 
 
-def print_summary(console: Any, summary: dict[str, Any], config: RunConfig) -> None:
+def print_summary(console: Any, summary: Summary, config: RunConfig) -> None:
     """Test score between the best and the trivial one, in a line or two."""
-    floor = summary["floor"]
-    against = f"trivial ({config.task.baseline_text}): {summary['baseline']:.4g}"
+    floor = summary.floor
+    against = f"trivial ({config.task.baseline_text}): {summary.baseline:.4g}"
     against += "" if floor is None else f"; best possible: {floor:.4g}"
-    test = "not finite" if summary["test"] is None else f"{summary['test']:.4g}"
-    line = f"{summary['cell']}  {summary['parameters']} parameters  test {summary['metric']} {test}  ({against})"
+    test = "not finite" if summary.test is None else f"{summary.test:.4g}"
+    line = f"{summary.cell}  {summary.parameters} parameters  test {summary.metric} {test}  ({against})"
     console.print(line)
-    solved = summary["solved_step"]
-    took = f"{summary['steps']} steps in {summary['seconds']:.1f} s, best at step {summary['best_step']}"
+    solved = summary.solved_step
+    took = f"{summary.steps} steps in {summary.seconds:.1f} s, best at step {summary.best_step}"
     took += f", solved (below {config.task.solved:g}) at step {solved}" if solved is not None else ""
-    took += f", {summary['rescues']} gradients rescued" if summary["rescues"] else ""
+    took += f", {summary.rescues} gradients rescued" if summary.rescues else ""
     console.print(took)

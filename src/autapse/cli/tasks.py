@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from autapse.cli.listing import print_groups
 from autapse.cli.parse import parse
-from autapse.data import places
+from autapse.data import paths
 from autapse.data.catalogue import ARCHIVE
 from autapse.tasks import TASKS, Archive, OwnSeries, Stored, Task, offered
 
@@ -39,7 +39,7 @@ def _data(task: type[Stored]) -> str:
     if task is OwnSeries:
         return "data: your file"
     if task is Archive:
-        here = sorted(path.name for path in (places.data_root() / ARCHIVE).glob("*") if path.is_dir())
+        here = sorted(path.name for path in (paths.data_root() / ARCHIVE).glob("*") if path.is_dir())
         return f"data: {ARCHIVE}/NAME, {', '.join(here)} here" if here else f"data: {ARCHIVE}/NAME, none here"
-    here = [name for name in task.data_sets if places.find(name)]
+    here = [name for name in task.data_sets if paths.find(name)]
     return f"data: {' or '.join(task.data_sets)}, {'here' if here else 'not here'}"

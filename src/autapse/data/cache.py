@@ -15,7 +15,7 @@ from safetensors.numpy import save
 
 from autapse import checks, files
 from autapse.data.download import file_sha256
-from autapse.data.places import parsed_root
+from autapse.data.paths import parsed_root
 
 Arrays = dict[str, np.ndarray]
 

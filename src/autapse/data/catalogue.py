@@ -25,7 +25,7 @@ class UpstreamFile:
     urls: tuple[str, ...] = ()  # mirrors of the same bytes, tried in turn
 
 
-Form = tuple[UpstreamFile, ...]  # files that together are the data set; of an unpacked folder one of its files will do
+FileSet = tuple[UpstreamFile, ...]  # the files of a complete data set; for an unpacked folder, one of its files
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,15 +37,15 @@ class DataSet:
     home: str  # address of its page
     licence: str  # as its authors state it
     citation: str
-    forms: tuple[Form, ...]  # any complete one is enough
+    forms: tuple[FileSet, ...]  # any complete one is enough
     instructions: str = ""  # how to get it where it may not be downloaded for you
 
     @property
-    def download(self) -> Form | None:
+    def download(self) -> FileSet | None:
         """The form that can be fetched: the first one with an address for every file."""
         return next((form for form in self.forms if all(file.urls for file in form)), None)
 
-    def complete(self, folder: Path) -> Form | None:
+    def complete(self, folder: Path) -> FileSet | None:
         """The first form whose files all lie in `folder`."""
         return next((form for form in self.forms if all((folder / file.path).is_file() for file in form)), None)
 
@@ -58,7 +58,7 @@ def data_set(name: str) -> DataSet:
     return DATA_SETS[checks.one_of("data set", name, DATA_SETS)]
 
 
-def _files(table: str, *mirrors: str, folder: str = "") -> Form:
+def _files(table: str, *mirrors: str, folder: str = "") -> FileSet:
     """One file a line: sha256, size and path, with - for what is not known.
 
     A mirror that ends in a slash is a folder which has every file under its own name.

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from autapse import checks, files
 
-Progress = Callable[[int, int | None], None]  # bytes so far, bytes in all
+OnProgress = Callable[[int, int | None], None]  # bytes so far, bytes in all
 
 CHUNK = 1 << 18
 ATTEMPTS = 4  # in a row without a single new byte, for each mirror
@@ -53,7 +53,7 @@ def fetch(
     target: Path,
     size: int | None = None,
     sha256: str | None = None,
-    progress: Progress | None = None,
+    progress: OnProgress | None = None,
     *,
     timeout: float = 30.0,  # seconds without a byte
 ) -> Path:
@@ -129,7 +129,7 @@ def _drop(part: Path) -> None:
     _note_path(part).unlink(missing_ok=True)
 
 
-def _whole(url: str, part: Path, size: int | None, progress: Progress | None, timeout: float) -> None:
+def _whole(url: str, part: Path, size: int | None, progress: OnProgress | None, timeout: float) -> None:
     """Fill the part from one mirror, going on after cuts for as long as new bytes arrive."""
     best, failures = _length(part), 0
     while True:
@@ -143,7 +143,7 @@ def _whole(url: str, part: Path, size: int | None, progress: Progress | None, ti
             time.sleep(PAUSE * 2.0**failures)
 
 
-def _transfer(url: str, part: Path, size: int | None, progress: Progress | None, timeout: float) -> None:
+def _transfer(url: str, part: Path, size: int | None, progress: OnProgress | None, timeout: float) -> None:
     """One request: the rest of the file, or all of it."""
     note = _read_note(part)
     have = _length(part) if note is not None and note.url == url else 0
@@ -215,7 +215,7 @@ def _number(text: str) -> int | None:
 
 
 def _save(
-    answer: Any, part: Path, note: _Note, start: int, most: int, progress: Progress | None, timeout: float
+    answer: Any, part: Path, note: _Note, start: int, most: int, progress: OnProgress | None, timeout: float
 ) -> None:
     """Append what arrives to the part, from byte `start` on, up to `most` bytes in all."""
     try:

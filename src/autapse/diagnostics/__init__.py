@@ -1,1 +1,1 @@
-"""Probes give numbers; plots draw numbers."""
+"""Diagnostics: probes compute values, plots draw values."""

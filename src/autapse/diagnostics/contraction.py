@@ -9,19 +9,22 @@ import torch
 from torch import Tensor
 
 from autapse import checks
-from autapse.cells.equilibrium import EquilibriumRule
+from autapse.cells.equilibrium import EquilibriumRule, newton
+from autapse.cells.ernn import ERNN
 from autapse.layers import Recurrent
+from autapse.solve.step_system import StepSystem
 
-FINE = 1e-9  # of the first residual: ratios of what is below it are of roundings
+FINE = 1e-9  # part of the first residual; ratios of smaller ones are ratios of roundings
+RTOL = 1e-6  # relative residual of the equilibrium of a network that takes learned steps
 
 
 @dataclass(frozen=True)
 class Contraction:
-    """What `contraction` found at each step of each sequence. Tensors are detached, [T, B] each."""
+    """What `contraction` measured at each step of each sequence. Tensors are detached, [T, B] each."""
 
-    eta: float
+    eta: float | Tensor  # a number, or the learned η, [] or [max_length, K]
     norm: Tensor  # the largest ‖I + η·f′‖₂ over the iterates
-    settled: Tensor  # ‖I + η·f′‖₂ at the equilibrium: what the linear rate is near it, at most
+    settled: Tensor  # ‖I + η·f′‖₂ at the equilibrium: the linear rate near it is at most this
     ratio: Tensor  # the largest ‖f(z⁽ᵏ⁺¹⁾)‖ / ‖f(z⁽ᵏ⁾)‖ that was measured
     residual: Tensor  # ‖f‖ of the last iterate over that of the first
     converged: Tensor  # bool, whether the equilibrium itself was found
@@ -34,53 +37,86 @@ class Contraction:
     def words(self) -> str:
         """One line: where the condition holds, and what was measured."""
         held, count = int(self.holds.sum()), self.holds.numel()
+        eta = "η" if isinstance(self.eta, Tensor) else f"{self.eta:g}"
         return (
-            f"‖I + {self.eta:g}·f′‖ < 1 at {held} of {count} steps, largest {float(self.norm.max()):.3g}; "
+            f"‖I + {eta}·f′‖ < 1 at {held} of {count} steps, largest {float(self.norm.max()):.3g}; "
             f"residuals fell by {float(self.ratio.max()):.3g} at worst"
         )
 
 
 @torch.no_grad()
 def contraction(
-    rule: EquilibriumRule | Recurrent,  # a rule, or a layer of one rule
+    rule: EquilibriumRule | ERNN | Recurrent,
     x: Tensor,  # [T, B, D], or [B, T, D] for a layer with batch_first
     h0: Tensor | None = None,  # [B, H], or [1, B, H]
-    eta: float = 1.0,
-    iterations: int = 10,
+    eta: float | None = None,
+    iterations: int | None = None,
 ) -> Contraction:
     """Theorem 1 of the ERNN paper, checked: ‖I + η·f′(z⁽ᵏ⁾)‖ < 1 for all k, with f(z) = φ(z, h_{t−1}, x_t) − z.
 
     Under it z⁽ᵏ⁺¹⁾ = z⁽ᵏ⁾ + η·f(z⁽ᵏ⁾) converges to the equilibrium, linearly, from near enough. Here that iteration
-    runs from z⁽⁰⁾ = h_{t−1} at each step, `iterations` of it, along the states that the rule's own solver finds. The
-    norm is the largest singular value, of (1 − η)·I + η·∂φ/∂h. With η = 1 it is whether φ itself contracts.
+    runs from z⁽⁰⁾ = h_{t−1} at each step, along the states that the network itself computes. The norm is the largest
+    singular value of (1 − η)·I + η·∂φ/∂h. With η = 1 it says whether φ itself contracts.
+
+    Args:
+        rule: an equilibrium rule, an ERNN cell, or a layer of one such cell.
+        x: the input, [T, B, D], or [B, T, D] for a layer with batch_first.
+        h0: the state before the first step, [B, H] or [1, B, H]; zeros by default.
+        eta: η of every iteration. None takes the learned η_t⁽ᵏ⁾ of a network that has them, and 1 for others.
+        iterations: steps of the iteration; None is the network's own number of inner steps, and 10 for others.
+
+    Returns:
+        A `Contraction`, with one number for each step of each sequence.
 
     >>> rule = autapse.cells.ImplicitMidpoint(3, 8, step=0.1)
     >>> bool(contraction(rule, torch.zeros(5, 2, 3)).holds.all())
     True
+    >>> contraction(autapse.ERNN(3, 8, inner_steps=2), torch.randn(5, 2, 3)).norm.shape
+    torch.Size([5, 2])
     """
     cell, x = _single(rule, x)
-    eta = checks.number("eta", eta)
-    iterations = checks.integer("iterations", iterations, minimum=1)
+    learned = eta is None and cell.inner_steps is not None
+    rate: Any = cell.rates() if learned else checks.number("eta", 1.0 if eta is None else eta)
+    default = cell.inner_steps if learned and cell.inner_steps else 10
+    iterations = checks.integer("iterations", default if iterations is None else iterations, minimum=1)
     u, weights = cell.drive(x), cell.prepare()
     previous = u.new_zeros(x.shape[1], cell.hidden_size) if h0 is None else h0.reshape(-1, cell.hidden_size).to(u.dtype)
     if len(previous) != x.shape[1]:
         checks.fail("h0", f"have shape (B, H) = {(x.shape[1], cell.hidden_size)}", tuple(h0.shape))  # type: ignore[union-attr]
-    found = []
-    for u_t in u:
-        h, report = cell.settle(previous, u_t, weights)
-        measured = _measure(cell, previous, u_t, weights, eta, iterations)
-        settled = _norm(cell, h, previous, u_t, weights, eta)
-        found.append((measured[0], settled, *measured[1:], report.converged.to(u.device)))
-        previous = h
-    return Contraction(eta, *(torch.stack(column) for column in zip(*found, strict=True)))
+    rows = []
+    for t, u_t in enumerate(u):
+        rates = [_at(rate, t, k) for k in range(iterations)]
+        settled, converged, following = _equilibrium(cell, previous, u_t, weights, t)
+        norm, ratio, residual = _measure(cell, previous, u_t, weights, rates)
+        rows.append((norm, _norm(cell, settled, previous, u_t, weights, rates[-1]), ratio, residual, converged))
+        previous = following
+    return Contraction(rate, *(torch.stack(column) for column in zip(*rows, strict=True)))
+
+
+def _at(rate: float | Tensor, t: int, k: int) -> float | Tensor:
+    """η_t⁽ᵏ⁾; the last position and inner step hold for later ones."""
+    if isinstance(rate, Tensor) and rate.dim() == 2:
+        return rate[min(t, len(rate) - 1), min(k, rate.shape[1] - 1)]
+    return rate
+
+
+def _equilibrium(
+    cell: EquilibriumRule | ERNN, previous: Tensor, u: Tensor, weights: Any, t: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The equilibrium of a step, whether it was found, and the state that the network goes on from."""
+    if isinstance(cell, EquilibriumRule) and cell.inner_steps is None:
+        h, report = cell.settle(previous, u, weights)
+        return h, report.converged.to(h.device), h
+    h, report = newton(RTOL).solve(StepSystem(cell, previous, u, weights, previous), rtol=RTOL)
+    return h, report.converged.to(h.device), cell.step(u, (previous,), weights, t)[0]
 
 
 def _measure(
-    cell: EquilibriumRule, previous: Tensor, u: Tensor, weights: Any, eta: float, iterations: int
+    cell: EquilibriumRule | ERNN, previous: Tensor, u: Tensor, weights: Any, rates: list[float | Tensor]
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The largest norm and ratio of the iterates, and the part of the first residual that the last one is."""
     z, norms, sizes = previous, [], []
-    for _ in range(iterations):
+    for eta in rates:
         f = cell.phi(z, previous, u, weights) - z
         norms.append(_norm(cell, z, previous, u, weights, eta))
         sizes.append(f.norm(dim=1))
@@ -91,7 +127,9 @@ def _measure(
     return torch.stack(norms).amax(0), ratios.amax(0), torch.where(size[0] > 0, size[-1] / size[0], 0.0)
 
 
-def _norm(cell: EquilibriumRule, z: Tensor, previous: Tensor, u: Tensor, weights: Any, eta: float) -> Tensor:
+def _norm(
+    cell: EquilibriumRule | ERNN, z: Tensor, previous: Tensor, u: Tensor, weights: Any, eta: float | Tensor
+) -> Tensor:
     feedback = cell.feedback(z, previous, u, weights)
     if feedback.dim() == 2:
         return (1 - eta + eta * feedback).abs().amax(1)
@@ -99,15 +137,16 @@ def _norm(cell: EquilibriumRule, z: Tensor, previous: Tensor, u: Tensor, weights
     return torch.linalg.matrix_norm((1 - eta) * identity + eta * feedback, ord=2)
 
 
-def _single(rule: Any, x: Tensor) -> tuple[EquilibriumRule, Tensor]:
+def _single(rule: Any, x: Tensor) -> tuple[EquilibriumRule | ERNN, Tensor]:
     if isinstance(rule, Recurrent):
         if len(rule.cells) != 1:
             remedy = 'Pass one of its cells, as in layer.cells["l0"], with the input that it gets.'
             checks.fail("rule", "be a layer of one rule", f"{len(rule.cells)} cells", remedy)
         x = x.transpose(0, 1) if rule.batch_first and x.dim() == 3 else x
         rule = rule.cells["l0"]
-    if not isinstance(rule, EquilibriumRule):
-        checks.fail("rule", "be an EquilibriumRule or a layer of one", type(rule).__name__, kind=checks.KindError)
+    if not isinstance(rule, EquilibriumRule | ERNN):
+        rule_text = "be an EquilibriumRule or ERNN, or a layer of one"
+        checks.fail("rule", rule_text, type(rule).__name__, kind=checks.KindError)
     x = x.unsqueeze(1) if x.dim() == 2 else x
     if x.dim() != 3 or x.shape[-1] != rule.input_size:
         rule_text = f"have shape (T, B, input_size) with input_size = {rule.input_size}"

@@ -1,4 +1,4 @@
-"""Numbers to figures."""
+"""Figures of learning curves."""
 
 from __future__ import annotations
 
@@ -15,23 +15,31 @@ PANELS_IN_A_ROW = 3
 
 @dataclass(frozen=True)
 class Panel:
-    """One coordinate system with its curves, each a sequence of (x, y)."""
+    """One coordinate system with its curves."""
 
-    title: str
-    xlabel: str
-    ylabel: str
-    log: bool
-    curves: Mapping[str, Sequence[tuple[float, float]]]
+    title: str  # above the panel; may be empty
+    xlabel: str  # below the x axis
+    ylabel: str  # beside the y axis
+    log: bool  # whether the y axis is logarithmic
+    curves: Mapping[str, Sequence[tuple[float, float]]]  # the points (x, y) of each curve, by name
 
 
 def plot_curves(
     path: Path,
-    curves: Mapping[str, Sequence[tuple[int, float]]],  # (step, score) of each network
-    lines: Mapping[str, float],  # scores to compare with
+    curves: Mapping[str, Sequence[tuple[int, float]]],
+    lines: Mapping[str, float],
     ylabel: str,
     title: str,
 ) -> None:
-    """Scores over steps on a logarithmic scale, as a PNG."""
+    """Draw scores over steps on a logarithmic scale, as a PNG file.
+
+    Args:
+        path: the file.
+        curves: (step, score) of each network.
+        lines: scores to compare with, by name.
+        ylabel: what the scores are.
+        title: of the figure.
+    """
     figure = _figure(8, 4.5)
     axes = figure.subplots()
     positive = any(score > 0 for points in curves.values() for _, score in points)
@@ -43,7 +51,14 @@ def plot_curves(
 
 
 def draw_svg(panels: Sequence[Panel]) -> bytes:
-    """Panels side by side as an SVG; the same numbers give the same bytes with the same matplotlib."""
+    """Draw panels side by side.
+
+    Args:
+        panels: what to draw.
+
+    Returns:
+        The SVG file. The same panels and the same matplotlib give the same bytes.
+    """
     columns = min(len(panels), PANELS_IN_A_ROW) if len(panels) != 4 else 2
     rows = -(-len(panels) // columns)
     figure = _figure(max(4.2 * columns, 6), 3.2 * rows)

@@ -2,23 +2,27 @@
 
 from autapse.forms.activations import ACTIVATIONS, Activation, modrelu
 from autapse.forms.base import Form, State
-from autapse.forms.chain import Chain
 from autapse.forms.gru import GatedRecurrent
 from autapse.forms.leaky import Leaky
 from autapse.forms.lstm import LongShortTerm
 from autapse.forms.shared_gate import SharedGate
+from autapse.forms.transitions import Transitions
 from autapse.forms.ugrnn import UpdateGate
+from autapse.native.operands import KERNELS
 
 __all__ = [
     "ACTIVATIONS",
     "Activation",
-    "Chain",
     "Form",
     "GatedRecurrent",
     "Leaky",
     "LongShortTerm",
     "SharedGate",
     "State",
+    "Transitions",
     "UpdateGate",
     "modrelu",
 ]
+
+# The forms that have a kernel, in the order of native/src/abi.h.
+KERNELS[:] = Leaky, Transitions, SharedGate, UpdateGate, GatedRecurrent, LongShortTerm

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
+
+from autapse.native.operands import ACTIVATIONS, Extent, FormOperands, Kind, Operands, Shapes
+from autapse.sequences.walk import walk
 
 State = tuple[Tensor, ...]
 
@@ -13,7 +18,8 @@ State = tuple[Tensor, ...]
 class Form:
     """The effective matrices and coefficients of a cell, built once per sequence, with the reference step.
 
-    `step` is plain PyTorch and reads like its equation; it is the truth that fused kernels are compared with.
+    `step` is plain PyTorch and reads like its equation; fused kernels are compared with it. A form with a kernel also
+    says which operands the kernel takes, and can be rebuilt from them.
     """
 
     name: ClassVar[str]
@@ -27,8 +33,40 @@ class Form:
         raise NotImplementedError
 
     def jacobian(self, u: Tensor, state: State, t: int) -> Tensor:  # [B, S, S], S the sizes of all states together
-        """D step(u, state, t) / d state, in closed form."""
+        """d step(u, state, t) / d state, in closed form."""
         raise NotImplementedError
+
+    # The kernel -------------------------------------------------------------------------------------------------
+
+    gates: ClassVar[int] = 1  # parts of the drive, each H columns wide
+    activations: ClassVar[Sequence[str]] = ACTIVATIONS[:4]  # that the kernel has: the first ones of ACTIVATIONS
+    most_inner: ClassVar[int] = 1  # inner steps or maps that the kernel takes
+
+    def operands(self, steps: int, start: int) -> tuple[FormOperands, Kind]:
+        """What the kernel takes for `steps` steps from position `start`."""
+        raise NotImplementedError(f"The native library has no kernel for the form {self.name}.")
+
+    @classmethod
+    def from_operands(cls, operands: Operands, kind: Kind) -> Self:
+        """The form that gives these operands."""
+        raise NotImplementedError
+
+    @staticmethod
+    def operand_shapes(kind: Kind, extent: Extent, given: dict[str, Any]) -> tuple[Shapes, Shapes]:
+        """The shapes of the needed and of the optional operands, apart from x, weight, bias and h0.
+
+        The kernel reads as much memory as these shapes say. `given` has the shape of each operand of a call, or None.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def reference_scan(cls, operands: Operands, sizes: Tensor, kind: Kind) -> list[Tensor | None]:
+        """What the kernel computes, by the reference step: h, h_n, c and c_n, None for cells that do not exist."""
+        drive = operands.x if operands.weight is None else F.linear(operands.x, operands.weight, operands.bias)
+        state = (operands.h0,) if operands.c0 is None else (operands.h0, operands.c0)
+        step = cls.from_operands(operands, kind).step
+        states, final = walk(step, drive, state, sizes.tolist(), 0, kind.reverse)
+        return [states[0], final[0], *((states[1], final[1]) if operands.c0 is not None else (None, None))]
 
 
 def rows(scale: Tensor, matrix: Tensor) -> Tensor:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from autapse.forms.base import Form, State, diagonal, rows
+from autapse.native.operands import KERNELS, Extent, FormOperands, Kind, Operands, Shapes
 
 
 @dataclass(frozen=True)
@@ -19,6 +21,7 @@ class GatedRecurrent(Form):
     """
 
     name = "gru"
+    gates = 3
 
     matrix: Tensor  # R_r, R_z, R_n stacked, [3H, H]
     bias: Tensor | None  # b_n, [H]; inside the reset gate, so it cannot join the drive
@@ -39,8 +42,21 @@ class GatedRecurrent(Form):
             to_candidate = R_n @ (diagonal(r) + rows(h * r * (1 - r), R_r))
         return diagonal(z) + rows((h - n) * z * (1 - z), R_z) + ((1 - z) * (1 - n * n)).unsqueeze(-1) * to_candidate
 
+    def operands(self, steps: int, start: int) -> tuple[FormOperands, Kind]:
+        kind = Kind(KERNELS.index(GatedRecurrent), reset_after=self.reset_after)
+        return FormOperands(self.matrix, self.bias), kind
+
+    @classmethod
+    def from_operands(cls, operands: Operands, kind: Kind) -> GatedRecurrent:
+        return cls(operands.matrix, operands.offset, kind.reset_after)
+
+    @staticmethod
+    def operand_shapes(kind: Kind, extent: Extent, given: dict[str, Any]) -> tuple[Shapes, Shapes]:
+        H = extent.hidden
+        return {"matrix": (3 * H, H)}, {"offset": (H,)} if kind.reset_after else {}
+
     def _gates(self, u: Tensor, h: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """r, z, n and what the reset gate multiplies."""
+        """r, z, n and the vector that the reset gate multiplies."""
         u_r, u_z, u_n = u.chunk(3, dim=-1)
         if self.reset_after:
             a_r, a_z, inner = (h @ self.matrix.t()).chunk(3, dim=-1)

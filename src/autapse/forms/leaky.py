@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from autapse.forms.activations import ACTIVATIONS, modrelu
 from autapse.forms.base import Form, State, diagonal, rows
+from autapse.native import operands as native
+from autapse.native.operands import Extent, FormOperands, Kind, Operands, Shapes
 
-Coefficient = float | Tensor  # a number, [] or [H]; or [S, K] per step and inner step, the last row holding past S
+Coefficient = float | Tensor  # a number, [] or [H]; or [S, K] per step and inner step, the last row for all t ≥ S
 
 
 @dataclass(frozen=True)
@@ -19,6 +23,8 @@ class Leaky(Form):
     """h' = α ∘ act(u + R·h) + β ∘ h, repeated K times with the same u"""
 
     name = "leaky"
+    activations: ClassVar[Sequence[str]] = native.ACTIVATIONS
+    most_inner = native.MOST_INNER
 
     matrix: Tensor  # R, [H, H]
     activation: str = "tanh"
@@ -42,6 +48,44 @@ class Leaky(Form):
             total = (rows(alpha * self._slope(y), self.matrix) + diagonal(beta * torch.ones_like(h))) @ total
             h = self._mix(y, h, t, k)
         return total
+
+    def operands(self, steps: int, start: int) -> tuple[FormOperands, Kind]:
+        alpha, beta, per_step = self._mixing(steps, start)
+        code, activation = native.KERNELS.index(Leaky), native.ACTIVATIONS.index(self.activation)
+        kind = Kind(code, activation, self.inner_steps, per_step=per_step)
+        return FormOperands(self.matrix, self.threshold, alpha=alpha, beta=beta), kind
+
+    def _mixing(self, steps: int, start: int) -> tuple[Tensor | None, Tensor | None, bool]:
+        """α and β as [H] or [T, K] tensors, None if they are 1 and 0; and whether they are [T, K]."""
+        pair = (self.alpha, self.beta)
+        if not any(isinstance(value, Tensor) for value in pair) and pair == (1.0, 0.0):
+            return None, None, False
+        per_unit = any(isinstance(value, Tensor) and value.dim() == 1 for value in pair)
+        shape = (self.matrix.shape[0],) if per_unit else (steps, self.inner_steps)
+        alpha, beta = (self._expanded(value, shape, start) for value in pair)
+        return alpha, beta, not per_unit
+
+    def _expanded(self, value: Coefficient, shape: tuple[int, ...], start: int) -> Tensor:
+        if not isinstance(value, Tensor):
+            return self.matrix.new_full(shape, value)
+        if value.dim() == 2:
+            steps = torch.arange(start, start + shape[0], device=value.device)
+            return value.index_select(0, steps.clamp_(max=len(value) - 1))
+        return value.expand(shape)
+
+    @classmethod
+    def from_operands(cls, operands: Operands, kind: Kind) -> Leaky:
+        alpha = 1.0 if operands.alpha is None else operands.alpha
+        beta = 0.0 if operands.beta is None else operands.beta
+        return cls(operands.matrix, native.ACTIVATIONS[kind.activation], alpha, beta, kind.inner, operands.offset)
+
+    @staticmethod
+    def operand_shapes(kind: Kind, extent: Extent, given: dict[str, Any]) -> tuple[Shapes, Shapes]:
+        H, mixing = extent.hidden, (extent.steps, kind.inner) if kind.per_step else (extent.hidden,)
+        optional: Shapes = {"alpha": mixing, "beta": mixing}
+        if native.ACTIVATIONS[kind.activation] == "modrelu":
+            optional["offset"] = (H,)
+        return {"matrix": (H, H)}, optional
 
     def _mix(self, y: Tensor, h: Tensor, t: int, k: int) -> Tensor:
         alpha, beta = self._at(self._alphas, t, k), self._at(self._betas, t, k)

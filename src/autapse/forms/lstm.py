@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from autapse.forms.base import Form, State, diagonal, rows
+from autapse.native.operands import KERNELS, Extent, FormOperands, Kind, Operands, Shapes
 
 
 @dataclass(frozen=True)
@@ -18,6 +20,7 @@ class LongShortTerm(Form):
     """
 
     name = "lstm"
+    gates = 4
 
     matrix: Tensor  # R_i, R_f, R_g, R_o stacked, [4H, H or the projection's size]
     peepholes: Tensor | None = None  # p_i, p_f, p_o, [3, H]
@@ -42,6 +45,21 @@ class LongShortTerm(Form):
         if self.projection is not None:
             h_by_h, h_by_c = self.projection @ h_by_h, self.projection @ h_by_c
         return torch.cat([torch.cat([h_by_h, h_by_c], dim=-1), torch.cat([c_by_h, c_by_c], dim=-1)], dim=-2)
+
+    def operands(self, steps: int, start: int) -> tuple[FormOperands, Kind]:
+        return FormOperands(self.matrix, self.peepholes, self.projection), Kind(KERNELS.index(LongShortTerm))
+
+    @classmethod
+    def from_operands(cls, operands: Operands, kind: Kind) -> LongShortTerm:
+        return cls(operands.matrix, operands.offset, operands.projection)
+
+    @staticmethod
+    def operand_shapes(kind: Kind, extent: Extent, given: dict[str, Any]) -> tuple[Shapes, Shapes]:
+        B, H, size = extent.batch, extent.hidden, extent.outputs
+        needed: Shapes = {"c0": (B, H), "matrix": (4 * H, size)}
+        if given["projection"] is None:
+            needed["h0"] = (B, H)
+        return needed, {"offset": (3, H), "projection": (size, H)}
 
     def _gates(self, u: Tensor, state: State) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
         """i, f, g, o, the new cell, and tanh of it."""

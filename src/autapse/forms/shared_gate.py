@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from autapse.forms.base import Form, State, diagonal, rows
+from autapse.native.operands import KERNELS, Extent, FormOperands, Kind, Operands, Shapes
 
 Scalar = float | Tensor
 
@@ -20,6 +22,7 @@ class SharedGate(Form):
     """
 
     name = "shared_gate"
+    gates = 2
 
     matrix: Tensor  # R, [H, H]
     candidate: tuple[Scalar, Scalar]  # p₀, p₁
@@ -36,6 +39,25 @@ class SharedGate(Form):
         through_gate = z * (1 - z) * (self.candidate[1] * c + self.carry[1] * h)
         through_candidate = self._affine(self.candidate, z) * (1 - c * c)
         return rows(through_gate + through_candidate, self.matrix) + diagonal(self._affine(self.carry, z))
+
+    def operands(self, steps: int, start: int) -> tuple[FormOperands, Kind]:
+        alpha, beta = (self._each_step(pair, steps) for pair in (self.candidate, self.carry))
+        return FormOperands(self.matrix, alpha=alpha, beta=beta), Kind(KERNELS.index(SharedGate))
+
+    def _each_step(self, pair: tuple[Scalar, Scalar], steps: int) -> Tensor:  # [steps, 2]
+        values = [value if isinstance(value, Tensor) else self.matrix.new_full((), value) for value in pair]
+        return torch.stack(values).expand(steps, 2)
+
+    @classmethod
+    def from_operands(cls, operands: Operands, kind: Kind) -> SharedGate:
+        # The pairs are the same at each step, so the first row gets the gradient of all.
+        p, q = (pair[:1].sum(0).unbind(0) for pair in (operands.alpha, operands.beta))  # type: ignore[index]
+        return cls(operands.matrix, (p[0], p[1]), (q[0], q[1]))
+
+    @staticmethod
+    def operand_shapes(kind: Kind, extent: Extent, given: dict[str, Any]) -> tuple[Shapes, Shapes]:
+        H, pairs = extent.hidden, (extent.steps, 2)
+        return {"matrix": (H, H), "alpha": pairs, "beta": pairs}, {}
 
     def _gates(self, u: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
         u_z, u_c = u.chunk(2, dim=-1)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from autapse.forms.base import Form, State, diagonal, rows
+from autapse.native.operands import KERNELS, Extent, FormOperands, Kind, Operands, Shapes
 
 
 @dataclass(frozen=True)
@@ -15,6 +17,7 @@ class UpdateGate(Form):
     """c = tanh(u_c + R_c·h), g = σ(u_g + R_g·h); h' = g ∘ h + (1 − g) ∘ c"""
 
     name = "ugrnn"
+    gates = 2
 
     matrix: Tensor  # R_c over R_g, [2H, H]
 
@@ -28,6 +31,17 @@ class UpdateGate(Form):
         c, g = self._gates(u, h)
         R_c, R_g = self.matrix.chunk(2)
         return diagonal(g) + rows((h - c) * g * (1 - g), R_g) + rows((1 - g) * (1 - c * c), R_c)
+
+    def operands(self, steps: int, start: int) -> tuple[FormOperands, Kind]:
+        return FormOperands(self.matrix), Kind(KERNELS.index(UpdateGate))
+
+    @classmethod
+    def from_operands(cls, operands: Operands, kind: Kind) -> UpdateGate:
+        return cls(operands.matrix)
+
+    @staticmethod
+    def operand_shapes(kind: Kind, extent: Extent, given: dict[str, Any]) -> tuple[Shapes, Shapes]:
+        return {"matrix": (2 * extent.hidden, extent.hidden)}, {}
 
     def _gates(self, u: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
         a_c, a_g = torch.addmm(u, h, self.matrix.t()).chunk(2, dim=-1)

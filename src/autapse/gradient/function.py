@@ -125,27 +125,35 @@ def opaque(compute: Callable[..., tuple[Tensor, ...]], remedy: str, *tensors: Te
     return tuple(_Once.apply(remedy, result, *tensors) for result in results)
 
 
-class _Observe(Function):
-    """A look at plain values."""
+class _Values(Function):
+    """A computation on plain values."""
 
     @staticmethod
-    def forward(look: Callable[..., None], *tensors: Tensor) -> Tensor:
-        look(*tensors)
-        return torch.zeros(())
+    def forward(compute: Callable[..., Any], *tensors: Tensor) -> Any:
+        return compute(*tensors)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
         pass
 
 
-def observe(look: Callable[..., None], *tensors: Tensor | None) -> None:
-    """`look(*tensors)` with plain values, inside all transforms; under vmap once per sample."""
-    with torch.no_grad():
+def on_values(compute: Callable[..., Any], *tensors: Tensor | None) -> Any:
+    """`compute(*tensors)` with plain values, inside all transforms; under vmap once per sample. It has no graph."""
+    with torch.no_grad(), forward_ad._set_fwd_grad_enabled(False):
         values = [None if tensor is None else tensor.detach() for tensor in tensors]
         if torch._C._are_functorch_transforms_active():
-            _Observe.apply(look, *values)
-        else:
-            look(*values)
+            return _Values.apply(compute, *values)
+        return compute(*values)
+
+
+def observe(look: Callable[..., None], *tensors: Tensor | None) -> None:
+    """`look(*tensors)` with plain values, inside all transforms; under vmap once per sample."""
+
+    def compute(*values: Any) -> Tensor:
+        look(*values)
+        return torch.zeros(())
+
+    on_values(compute, *tensors)
 
 
 def reverse_mode_only(what: str, tensors: Sequence[Any], forward_remedy: str | None = None) -> None:

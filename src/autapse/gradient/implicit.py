@@ -5,14 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from autapse import checks
-from autapse.gradient.base import Gradient, Solved
-from autapse.gradient.function import Function, opaque
+from autapse.gradient.base import Adjoint, Gradient, Solved, attach
+from autapse.gradient.function import opaque
 from autapse.solve import GMRES, LinearReport, LinearSolver, NotConvergedWarning
 
 SECOND = (
@@ -26,7 +26,10 @@ FORWARD_REMEDY = "Use reverse mode (backward, torch.func.grad, jacrev), or gradi
 class Implicit(Gradient):
     """dL/dθ = v·∂F/∂θ with v = g + Jᵀ·v, the adjoint: one linear system of the size of the solution.
 
-    The adjoint of a problem that the solver leaves above its tolerance is used as it is, with a warning.
+    An adjoint that the solver leaves above its tolerance is used as it is, with a warning. Equilibria, whose systems
+    are small, solve theirs directly and have derivatives of any order.
+
+    >>> layer = autapse.ImplicitGRU(3, 4, gradient=Implicit(rtol=1e-6))
     """
 
     forward_remedy: ClassVar[str | None] = FORWARD_REMEDY
@@ -45,52 +48,46 @@ class Implicit(Gradient):
     def attach(
         self, system: Solved, z: Tensor, converged: Tensor, rtol: float, note: Callable[[LinearReport], None]
     ) -> Tensor:
-        job = _Job(self.solver, system, rtol if self.rtol is None else self.rtol, note)
-        return _Adjoint.apply(job, converged, z, *system.operands)
+        adjoint = system.adjoint()
+        if adjoint is None:
+            rtol = rtol if self.rtol is None else self.rtol
+            adjoint = LinearAdjoint(system, system.operands(z), self.solver, rtol, converged, note)
+        return attach(adjoint, z)
 
 
-class _Job(NamedTuple):
-    solver: LinearSolver
-    system: Solved
-    rtol: float
-    note: Callable[[LinearReport], None]
-
-    @torch.no_grad()
-    def pull(self, z: Tensor, converged: Tensor, gradient: Tensor, needed: Sequence[bool]) -> tuple[Tensor, ...]:
-        """The gradients of the operands that need one."""
-        gradient = torch.where(converged, gradient, torch.zeros((), dtype=z.dtype, device=z.device))
-        found, report = self.system.pull(z, gradient, self.solver, self.rtol)
-        self.note(report)
-        _warn(report, self.rtol)
-        pairs = zip(found, self.system.operands, needed, strict=True)
-        return tuple(torch.zeros_like(t) if g is None else g for g, t, need in pairs if need)
-
-
-class _Adjoint(Function):
-    """The solution forward; the adjoint solve backward."""
+class LinearAdjoint(Adjoint):
+    """The adjoint by a linear solver. It has first derivatives only."""
 
     remedy = FORWARD_REMEDY
 
-    @staticmethod
-    def forward(job: _Job, converged: Tensor, z: Tensor, *operands: Tensor) -> Tensor:
-        return z.view_as(z)
+    def __init__(
+        self,
+        system: Solved,
+        operands: tuple[Tensor, ...],
+        solver: LinearSolver,
+        rtol: float,
+        converged: Tensor,
+        note: Callable[[LinearReport], None],
+    ) -> None:
+        self.system, self.operands, self.solver, self.rtol = system, operands, solver, rtol
+        self.converged, self.note = converged, note
 
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # apart, for torch.func
-        job, converged, z, *operands = inputs
-        ctx.job = job
-        ctx.save_for_backward(z, converged, *operands)
+    def pull(
+        self, z: Tensor, operands: Sequence[Tensor], gradient: Tensor, needed: Sequence[bool]
+    ) -> Sequence[Tensor | None]:
+        places: list[int] = []
 
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        z, converged, *operands = ctx.saved_tensors  # also fails where one of them was changed in place
-        needed = ctx.needs_input_grad[3:]
+        def pull(z: Tensor, gradient: Tensor, *operands: Tensor) -> tuple[Tensor, ...]:
+            gradient = torch.where(self.converged, gradient, 0.0)
+            pulled, report = self.system.pull(z, gradient, self.solver, self.rtol)
+            self.note(report)
+            _warn(report, self.rtol)
+            places[:] = [n for n, part in enumerate(pulled) if part is not None and needed[n]]
+            return tuple(pulled[n] for n in places)  # type: ignore[misc]
 
-        def pull(z: Tensor, converged: Tensor, gradient: Tensor, *operands: Tensor) -> tuple[Tensor, ...]:
-            return ctx.job.pull(z, converged, gradient, needed)
-
-        found = iter(opaque(pull, SECOND, z, converged, *gradients, *operands))
-        return None, None, None, *(next(found) if need else None for need in needed)
+        gradients = opaque(pull, SECOND, z, gradient, *operands)
+        by_place = dict(zip(places, gradients, strict=True))
+        return [by_place.get(n) for n in range(len(needed))]
 
 
 def _warn(report: LinearReport, rtol: float) -> None:

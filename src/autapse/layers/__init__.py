@@ -1,9 +1,8 @@
 """Layers that keep torch.nn.GRU's contract: one per cell, and Recurrent for cells of your own."""
 
 from autapse import cells
-from autapse.layers.equilibrium import Equilibrium, EquilibriumLinear, EquilibriumTanh, ImplicitMidpoint
-from autapse.layers.implicit import ImplicitGRU, ImplicitLSTM
-from autapse.layers.implicit_rule import Implicit
+from autapse.layers.equilibrium import Equilibrium
+from autapse.layers.implicit import Implicit, ImplicitGRU, ImplicitLSTM
 from autapse.layers.recurrent import Layer, Recurrent
 from autapse.layers.stream import Stream
 from autapse.layers.torch_compatible import GRU, LSTM, RNN, from_torch
@@ -27,6 +26,18 @@ class Antisymmetric(Layer):
 
 class ERNN(Layer):
     cell_type = cells.ERNN
+
+
+class EquilibriumTanh(Layer):
+    cell_type = cells.EquilibriumTanh
+
+
+class EquilibriumLinear(Layer):
+    cell_type = cells.EquilibriumLinear
+
+
+class ImplicitMidpoint(Layer):
+    cell_type = cells.ImplicitMidpoint
 
 
 class FastRNN(Layer):

@@ -1,151 +1,89 @@
-"""ImplicitGRU and ImplicitLSTM: layers whose states before and after a position determine it together."""
+"""Implicit: a rule of the user's own, solved over whole sequences; ImplicitGRU and ImplicitLSTM."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
-import torch
-from torch import Tensor
-from torch.nn import functional as F
+from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from autapse import cells, checks
-from autapse.cells.implicit import ImplicitCell
-from autapse.gradient import Gradient
-from autapse.layers.batch import Batch, make_batch
-from autapse.layers.recurrent import Hidden, Layer
-from autapse.layers.solving import Solving, final_states, make_lattice, own_edges, start_rows
-from autapse.solve import LinearReport, Solver, SolveReport, Tolerance
+from autapse.cells.base import Cell
+from autapse.cells.implicit import ImplicitFunction, checked_stencil
+from autapse.layers.recurrent import Layer, Recurrent, borrow
 
 
-class ImplicitLayer(Layer):
-    """A layer whose states are coupled both ways; not for direct use."""
-
-    cell_type: ClassVar[type[ImplicitCell]]
-
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int | Sequence[int],
-        num_layers: int | None = None,
-        bias: bool = True,
-        batch_first: bool = False,
-        dropout: float = 0.0,
-        bidirectional: bool = False,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-        *,
-        solver: Solver | None = None,
-        gradient: Gradient | None = None,
-        tolerance: Tolerance | float | None = None,
-        cache: float = 0.0,
-        **options: Any,
-    ) -> None:
-        if checks.boolean("bidirectional", bidirectional):
-            checks.fail("bidirectional", "be False: an implicit layer looks both ways already", bidirectional)
-        super().__init__(
-            input_size, hidden_size, num_layers, bias, batch_first, dropout, False, device, dtype, **options
-        )
-        self.solving = Solving(solver, gradient, tolerance, cache)
-
-    @property
-    def reports(self) -> list[SolveReport]:  # type: ignore[override]
-        """One per layer, of this thread's last call: how the solve of each sequence went."""
-        return self.solving.reports
-
-    @property
-    def adjoint_reports(self) -> list[LinearReport]:
-        """One per layer, last layer first, of the backward pass of this thread's last call: how each adjoint went."""
-        return self.solving.adjoint_reports
-
-    @classmethod
-    def layer_options(cls) -> Mapping[str, inspect.Parameter]:
-        return inspect.signature(ImplicitLayer.__init__).parameters
-
-    @classmethod
-    def named_options(cls) -> dict[str, inspect.Parameter]:
-        return {**super().named_options(), **{name: cls.layer_options()[name] for name in ("tolerance", "cache")}}
-
-    def extra_repr(self) -> str:
-        return ", ".join([super().extra_repr(), *self.solving.words()])
-
-    def stream(self, batch_size: int = 1) -> Any:
-        """There is none: the first output depends on the last input."""
-        words = f"{type(self).__name__} cannot be streamed: its states depend on later input."
-        raise NotImplementedError(f"{words} Use a one-way layer such as autapse.GRU, or whole windows.")
-
-    @torch.compiler.disable
-    def forward(
-        self,
-        x: Tensor | PackedSequence,  # [T, B, D], [B, T, D] if batch_first, [T, D], or packed
-        h0: Hidden = None,  # the pair (before, after) of boundary states, each as another layer's h0
-        lengths: Sequence[int] | Tensor | None = None,  # [B], of padded input
-        return_states: bool = False,
-        *,
-        start_states: Any = None,  # as return_states gives them, or [T, B, H] of a single layer: where solves begin
-        keys: Sequence[Any] | Tensor | None = None,  # [B], names of the sequences, under which solutions are kept
-    ) -> tuple[Any, ...]:
-        """(output, h_n), and with `return_states` the states of each layer, one [T, B, 1, H] tensor per state."""
-        self._check_parameters()
-        batch = make_batch(x, lengths, self.input_size, self.batch_first)
-        self._check_dtype(batch.rows)
-        edges = self._edges(h0, batch)
-        starts = self._starts(start_states, batch)
-        keep = self.solving.solutions.open(keys, batch)
-        lattice = make_lattice(batch, self._stencil(), self._has_edges(h0))
-        tolerances = self.solving.begin()
-        rows, final, traces = batch.rows, {}, []
-        for layer, (key, cell) in enumerate(self.cells.items()):
-            if layer:
-                rows = F.dropout(rows, self.dropout, self.training)
-            begin = starts[layer] if starts is not None else keep.start(layer, lattice, sum(cell.state_sizes), rows)
-            begin = begin if begin is None or starts is None else begin.index_select(0, lattice.packed)
-            ordered = rows.index_select(0, lattice.packed)
-            z = self.solving.unfold(cell.prepare(), ordered, cell.drive, lattice, edges[key], batch, tolerances, begin)
-            keep.store(layer, lattice, z)
-            final[key] = final_states(z, lattice, edges[key]).split(cell.state_sizes, 1)
-            states = z.new_empty(z.shape).index_copy(0, lattice.packed, z).split(cell.state_sizes, 1)
-            rows = cell.output(states)
-            traces.append([state.unsqueeze(1) for state in states])
-        output, h_n = batch.restore(rows), self._gather(final, batch)
-        if not return_states:
-            return output, h_n
-        return output, h_n, [tuple(batch.pad(state) for state in trace) for trace in traces]
-
-    # States past the ends, and where solves begin ---------------------------------------------------------------
-
-    def _stencil(self) -> tuple[int, ...]:
-        return next(iter(self.cells.values())).stencil
-
-    def _has_edges(self, h0: Hidden) -> bool:
-        return h0 is not None or next(iter(self.cells.values())).edges is not None
-
-    def _edges(self, h0: Hidden, batch: Batch) -> dict[str, Tensor]:
-        """The states past the ends of each layer: [1, S] of zeros, or [2B, S]."""
-        if h0 is None:
-            found = self.cells.items()
-            return {key: own_edges(cell.edges, sum(cell.state_sizes), batch) for key, cell in found}  # type: ignore[arg-type]
-        if not (isinstance(h0, tuple | list) and len(h0) == 2):
-            rule = "be a pair: the states before the first and after the last position"
-            checks.fail("h0", rule, type(h0).__name__, "Pass h0=None for the layer's own boundary.", checks.KindError)
-        before, after = (self._initial(self.cells, part, batch) for part in h0)
-        return {key: torch.cat([torch.cat(before[key], 1), torch.cat(after[key], 1)]) for key in self.cells}
-
-    def _starts(self, start_states: Any, batch: Batch) -> list[Tensor] | None:
-        if start_states is None:
-            return None
-        layers = list(start_states) if isinstance(start_states, tuple | list) else [start_states]
-        if len(layers) != self.num_layers:
-            checks.fail("start_states", f"have one entry per layer, {self.num_layers} in all", len(layers))
-        pairs = zip(layers, self.cells.values(), strict=True)
-        return [start_rows(entry, cell.state_sizes, batch) for entry, cell in pairs]
-
-
-class ImplicitGRU(ImplicitLayer):
+class ImplicitGRU(Layer):
     cell_type = cells.ImplicitGRU
 
 
-class ImplicitLSTM(ImplicitLayer):
+class ImplicitLSTM(Layer):
     cell_type = cells.ImplicitLSTM
+
+
+class Implicit(Recurrent):
+    """A rule of your own on a stencil, solved over whole sequences: h_t = rule(x_t, h_{t+j} for j in stencil).
+
+    Args:
+        rule: a function or module of (x, *neighbours), [M, D] and one [M, H] per offset, that gives [M, H]. Its rows
+            are positions and must not depend on one another. Jacobian products come from automatic differentiation.
+        stencil: offsets of the neighbours, each once, and not 0.
+        hidden_size: units; by default the rule's attribute of that name.
+        input_size: features per step, checked where it is known; by default the rule's attribute of that name.
+        batch_first: whether input and output are [B, T, D] instead of [T, B, D].
+        boundary: states past the ends are "zero" or "learned".
+        options: `solver`, `gradient`, `tolerance` and `cache`, see `autapse.unfold.Solve`; `device` and `dtype`.
+
+    >>> layer = autapse.Implicit(lambda x, before, after: torch.tanh(x + 0.3 * before - 0.4 * after), hidden_size=2)
+    >>> output, h_n = layer(torch.ones(5, 3, 2))
+    >>> output.shape, h_n.shape, layer.reports[0].all_converged
+    (torch.Size([5, 3, 2]), torch.Size([1, 3, 2]), True)
+    """
+
+    def __init__(
+        self,
+        rule: Any,
+        stencil: Sequence[int] = (-1, 1),
+        *,
+        hidden_size: int | None = None,
+        input_size: int | None = None,
+        batch_first: bool = False,
+        boundary: str = "zero",
+        **options: Any,
+    ) -> None:
+        if not callable(rule):
+            checks.fail("rule", "be a function or module of (x, *neighbours)", rule, kind=checks.KindError)
+        size = getattr(rule, "hidden_size", None) if hidden_size is None else hidden_size
+        if size is None:
+            checks.fail("hidden_size", "be given where the rule has no attribute of that name", None)
+        width = getattr(rule, "input_size", None) if input_size is None else input_size
+        own = {"function": rule, "stencil": checked_stencil(stencil), "boundary": boundary}
+        super().__init__(ImplicitFunction, width or 1, size, batch_first=batch_first, **own, **options)
+        self.stencil, self.boundary = own["stencil"], boundary
+        self._knows_width = width is not None
+
+    def _store_cells(self, made: dict[str, Cell]) -> None:
+        (self._template,) = made.values()
+        self.rule, self.edges = self._template.function, self._template.edges
+        self._template._parameters = dict.fromkeys(self._template._parameters)
+        self._template._modules = {}
+        self._shapes = {}
+
+    @property
+    def cells(self) -> Mapping[str, Cell]:  # type: ignore[override]
+        return {"l0": borrow(self._template, {"edges": self.edges}, function=self.rule)}
+
+    def _width(self, x: Any) -> int:
+        if self._knows_width:
+            return self.input_size
+        data = x.data if isinstance(x, PackedSequence) else x
+        return data.shape[-1] if isinstance(data, Tensor) and data.dim() else 1
+
+    def __repr__(self) -> str:
+        # One line, as the other layers have.
+        boundary = [f"boundary={self.boundary!r}"] if self.boundary != "zero" else []
+        words = [f"hidden_size={self.hidden_size}", *boundary, *self.solving.words()]
+        module = isinstance(self.rule, nn.Module)
+        name = self.rule if module else getattr(self.rule, "__name__", type(self.rule).__name__)
+        return f"Implicit({name}, {self.stencil}, {', '.join(words)})"

@@ -17,12 +17,12 @@ from torch.nn.utils.rnn import PackedSequence
 from autapse import checks
 from autapse.cells.base import COMMON, Cell, cell_options, constructor_arguments, option_words
 from autapse.forms import State
-from autapse.layers.batch import Batch, make_batch
-from autapse.layers.per_thread import PerThread
 from autapse.layers.stream import Stream
-from autapse.solve.report import SolveReport
-from autapse.unfold import Parallel, scan
-from autapse.unfold.parallel import warn_if_unsolved
+from autapse.per_thread import PerThread
+from autapse.sequences.batch import SequenceBatch, make_batch
+from autapse.solve import LinearReport, SolveReport
+from autapse.solve.report import warn_unsolved
+from autapse.unfold import Unfold, default_strategy, strategy_settings
 
 Hidden = Any  # what h0 and h_n are: a tensor, a tuple of one tensor per state, or tuples per layer; see Recurrent
 
@@ -39,18 +39,32 @@ class Run(NamedTuple):
 class Recurrent(nn.Module):
     """A cell over sequences: depth, direction, dropout, packing, lengths, initial states, streaming.
 
+    A cell with several state tensors, or with a stencil that reaches further back than one step, has tuples as h0 and
+    h_n, one entry per tensor, as torch.nn.LSTM has. Where `hidden_size` is a list, every such entry is itself a tuple
+    of one [directions, B, H_l] per layer. `reports` has a SolveReport for each layer and direction where equations are
+    solved, and is empty otherwise. It is about the last call of the thread that reads it.
+
+    Args:
+        cell: a subclass of `autapse.Cell`. Its stencil decides how it becomes a sequence.
+        input_size: features per step.
+        hidden_size: units, or a list with one number per layer.
+        num_layers: layers on top of each other; 1 by default, or the number of sizes.
+        bias: whether the cells have biases.
+        batch_first: whether input and output are [B, T, D] instead of [T, B, D].
+        dropout: in training mode, on the output of each layer but the last.
+        bidirectional: a second set of cells that reads from the end.
+        device: where the parameters are.
+        dtype: of the parameters.
+        unfold: how a cell that looks back becomes a sequence; None is the scan, `autapse.unfold.Parallel()` solves for
+            all steps at once.
+        options: options of the cell, and of its strategy: `checkpoint_every=k` for a scan, which then keeps every k-th
+            state only and computes the others again in the backward pass; `solver`, `gradient`, `tolerance` and
+            `cache` for a cell that looks ahead, see `autapse.unfold.Solve`.
+
     >>> layer = Recurrent(autapse.cells.RIN, 3, 16, num_layers=2, bidirectional=True)
     >>> output, h_n = layer(torch.zeros(5, 4, 3))
     >>> output.shape, h_n.shape
     (torch.Size([5, 4, 32]), torch.Size([4, 4, 16]))
-
-    `hidden_size` may be a list, one size per layer; then h0 and h_n are tuples, one [directions, B, H_l] per layer. A
-    cell with several state tensors has a tuple of such h0 and h_n, one per state, as torch.nn.LSTM has. Further
-    keywords are options of the cell. In training mode `dropout` acts on the output of each layer but the last. With
-    `checkpoint_every=k` the backward pass computes k steps at a time again instead of keeping what every step needs,
-    for long sequences on little memory. With `unfold=autapse.unfold.Parallel()` all steps are solved for at once;
-    `reports` then has a SolveReport for each layer and direction, and is empty otherwise. It is about the last call of
-    the thread that reads it.
     """
 
     reports = PerThread[SolveReport]()
@@ -68,8 +82,7 @@ class Recurrent(nn.Module):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
         *,
-        checkpoint_every: int | None = None,
-        unfold: Parallel | None = None,
+        unfold: Unfold | None = None,
         **options: Any,
     ) -> None:
         super().__init__()
@@ -83,10 +96,16 @@ class Recurrent(nn.Module):
         self.batch_first = checks.boolean("batch_first", batch_first)
         self.dropout = checks.number("dropout", dropout, low=0.0, high=1.0)
         self.bidirectional = checks.boolean("bidirectional", bidirectional)
-        self.checkpoint_every = (
-            None if checkpoint_every is None else checks.integer("checkpoint_every", checkpoint_every, minimum=1)
-        )
-        self.unfold = self._checked_unfold(unfold)
+        if self.bidirectional and self.looks_ahead:
+            checks.fail("bidirectional", "be False: an implicit layer looks both ways already", bidirectional)
+        known, settings = cell_options(cell), strategy_settings(cell)
+        for name in options:
+            if name not in known and name not in settings:
+                rule = f"be one of this layer's: {', '.join(known) or 'it has none'}"
+                checks.fail(f"option of {cell.__name__}", rule, name, checks.closest(name, [*known, *settings]))
+        given = {name: options.pop(name) for name in settings if name not in known and name in options}
+        self.unfold = self._checked_unfold(unfold, given)
+        self.solving = default_strategy(cell, **given)
         if dropout > 0 and self.num_layers == 1:
             # torch.nn warns about the same mistake.
             warnings.warn(f"dropout={dropout} has no effect: it acts between layers and num_layers is 1", stacklevel=3)
@@ -104,22 +123,23 @@ class Recurrent(nn.Module):
             checks.fail("num_layers", f"agree with the {count} sizes in hidden_size", num_layers, remedy)
         return num_layers
 
-    def _checked_unfold(self, unfold: Any) -> Parallel | None:
+    def _checked_unfold(self, unfold: Any, settings: dict[str, Any]) -> Unfold | None:
         if unfold is None:
             return None
-        if not isinstance(unfold, Parallel):
-            remedy = "Pass an instance, with its brackets." if unfold is Parallel else "None is the scan."
-            checks.fail("unfold", "be autapse.unfold.Parallel() or None", unfold, remedy, checks.KindError)
-        if self.checkpoint_every is not None:
-            checks.fail("checkpoint_every", "be left out with unfold, which has no scan", self.checkpoint_every)
+        if not isinstance(unfold, Unfold):
+            remedy = "Pass an instance, with its brackets." if isinstance(unfold, type) else "None is the default."
+            checks.fail("unfold", "be a strategy of autapse.unfold, or None", unfold, remedy, checks.KindError)
+        for name, value in settings.items():
+            checks.fail(name, "be left out with unfold, which has settings of its own", value)
+        unfold.check(self.cell_class)
         return unfold
 
+    @property
+    def strategy(self) -> Unfold:
+        """How the cells become sequences: what the caller chose, or what the stencil asks for."""
+        return self.solving if self.unfold is None else self.unfold
+
     def _make_cells(self, common: dict[str, Any], options: dict[str, Any]) -> dict[str, Cell]:
-        known = cell_options(self.cell_class)
-        for name in options:
-            if name not in known:
-                rule = f"be one of this layer's: {', '.join(known) or 'it has none'}"
-                checks.fail(f"option of {self.cell_class.__name__}", rule, name, checks.closest(name, known))
         sizes = self.hidden_size if isinstance(self.hidden_size, list) else [self.hidden_size] * self.num_layers
         cells: dict[str, Cell] = {}
         width = self.input_size
@@ -149,27 +169,35 @@ class Recurrent(nn.Module):
         return 2 if self.bidirectional else 1
 
     @property
+    def looks_ahead(self) -> bool:
+        """Whether a state depends on later input, beside the reverse direction: such a layer needs whole sequences."""
+        return max(self.cell_class.stencil) > 0
+
+    @property
+    def depends_on_position(self) -> bool:
+        """Whether a step depends on its position, so that it matters where a sequence begins."""
+        return any(cell.depends_on_position for cell in self.cells.values())
+
+    @property
+    def adjoint_reports(self) -> list[LinearReport]:
+        """One per layer, last layer first, of the backward pass of this thread's last call: how each adjoint went."""
+        return getattr(self.strategy, "adjoint_reports", [])
+
+    @property
     def output_size(self) -> int:
         """Features of the output: the last layer's, for both directions."""
         return self.cells[self._key(self.num_layers - 1, 0)].output_size * self.directions
 
     def reset_parameters(self) -> None:
-        """Draw the initial parameters of every cell anew."""
+        """Draw the initial parameters of every cell again."""
         for cell in self.cells.values():
             cell.reset_parameters()
 
     def extra_repr(self) -> str:
-        shown = {
-            "num_layers": 1,
-            "batch_first": False,
-            "dropout": 0.0,
-            "bidirectional": False,
-            "checkpoint_every": None,
-            "unfold": None,
-        }
+        shown = {"num_layers": 1, "batch_first": False, "dropout": 0.0, "bidirectional": False, "unfold": None}
         words = [f"{name}={getattr(self, name)!r}" for name, default in shown.items() if getattr(self, name) != default]
-        first = self.cells[self._key(0, 0)]
-        return ", ".join([str(self.input_size), str(self.hidden_size), *words, *option_words(first)])
+        words += option_words(self.cells[self._key(0, 0)]) + ([] if self.unfold is not None else self.solving.words())
+        return ", ".join([str(self.input_size), str(self.hidden_size), *words])
 
     def __repr__(self) -> str:
         # One line, as torch.nn's; the cells repeat what it says.
@@ -182,10 +210,13 @@ class Recurrent(nn.Module):
     def forward(
         self,
         x: Tensor | PackedSequence,  # [T, B, D], [B, T, D] if batch_first, [T, D], or packed
-        h0: Hidden = None,  # zeros by default
+        h0: Hidden = None,  # zeros by default; of a layer that looks ahead the pair of states before and after
         lengths: Sequence[int] | Tensor | None = None,  # [B], of padded input
         start: int = 0,  # position of the first step, for cells whose coefficients depend on it
         return_states: bool = False,
+        *,
+        start_states: Any = None,  # as return_states gives them, or [T, B, H] of a single layer: where solves begin
+        keys: Sequence[Any] | Tensor | None = None,  # [B], names of the sequences, under which solutions are kept
     ) -> tuple[Any, ...]:
         """(output, h_n), and with `return_states` the states of each layer: one [T, B, directions, H] tensor per state.
 
@@ -198,27 +229,24 @@ class Recurrent(nn.Module):
             whole = self._whole(x, h0)
             if whole is not None:
                 return whole
-        batch = make_batch(x, lengths, self.input_size, self.batch_first)
+        batch = make_batch(x, lengths, self._width(x), self.batch_first)
         self._check_dtype(batch.rows)
         cells = self.cells
         states = self._initial(cells, h0, batch)
-        rows, final, traces, reports = self._run(cells, batch, states, start, return_states)
+        strategy = self.strategy.open(cells, batch, self.training, start_states, keys)
+        rows, final, traces, reports = self._run(strategy, cells, batch, states, start, return_states)
         if reports or self.reports:
             self.reports = reports
-            self._warn_if_unsolved(reports)
         output = batch.restore(rows)
         h_n = self._gather(final, batch)
         if not return_states:
             return output, h_n
         return output, h_n, [tuple(batch.pad(state) for state in trace) for trace in traces]
 
-    def _warn_if_unsolved(self, reports: Sequence[SolveReport]) -> None:
-        warn_if_unsolved(reports)
-
     def final_output(self, h_n: Hidden) -> Tensor:  # [B, output_size], or [output_size] where unbatched
         """What a next layer would see at each sequence's own end, of both directions, from h_n."""
         cells = list(self.cells.values())[-self.directions :]
-        states = (h_n,) if len(cells[0].state_sizes) == 1 else h_n
+        states = (h_n,) if len(cells[0].carried_sizes) == 1 else h_n
         last = [s[-1] if isinstance(self.hidden_size, list) else s[-self.directions :] for s in states]
         return torch.cat([cell.output(tuple(s[n] for s in last)) for n, cell in enumerate(cells)], dim=-1)
 
@@ -230,13 +258,28 @@ class Recurrent(nn.Module):
 
     def stream(self, batch_size: int = 1) -> Stream:
         """The layer one step at a time: y_t = stream(x_t). Weights are prepared once, states are kept inside."""
+        if self.looks_ahead:
+            words = f"{type(self).__name__} cannot be streamed: its states depend on later input."
+            raise NotImplementedError(f"{words} Use a one-way layer such as autapse.GRU, or whole windows.")
         return Stream(self, batch_size)
+
+    def _width(self, x: Any) -> int:
+        """Features that the input must have."""
+        return self.input_size
 
     def _whole(self, x: Tensor, h0: Hidden) -> tuple[Tensor, Hidden] | None:
         """(output, h_n) of a padded batch without lengths, where the layer has a shorter way than `_run`."""
         return None
 
-    def _run(self, cells: Mapping[str, Cell], batch: Batch, states: dict[str, State], start: int, keep: bool) -> Run:
+    def _run(
+        self,
+        strategy: Unfold,
+        cells: Mapping[str, Cell],
+        batch: SequenceBatch,
+        states: Mapping[str, Any],
+        start: int,
+        keep: bool,
+    ) -> Run:
         rows, final = batch.rows, {}
         traces: list[list[Tensor]] = []
         reports: list[SolveReport] = []
@@ -247,30 +290,38 @@ class Recurrent(nn.Module):
             for direction in range(self.directions):
                 key = self._key(layer, direction)
                 cell = cells[key]
-                trace, final[key], report = self._unfold(cell, rows, states[key], batch, start, keep, direction == 1)
-                reports += [] if report is None else [report.take(batch.places)]
+                trace, final[key], report = strategy.run(
+                    cell, rows, batch, states[key], layer=layer, start=start, reverse=direction == 1, keep=keep
+                )
+                if report is not None:
+                    name = type(cell).__name__
+                    warn_unsolved(self, name, report, consequence=strategy.unsolved, stacklevel=6)
+                    reports.append(report.take(batch.places))
                 outputs.append(cell.output(trace))
                 kept.append(trace)
             rows = torch.cat(outputs, dim=-1) if self.bidirectional else outputs[0]
             traces.append([torch.stack(both, dim=1) for both in zip(*kept, strict=True)] if keep else [])
         return Run(rows, final, traces, reports)
 
-    def _unfold(
-        self, cell: Cell, rows: Tensor, state: State, batch: Batch, start: int, keep: bool, reverse: bool
-    ) -> tuple[State, State, SolveReport | None]:
-        """The states after each step, those at the ends, and a report where equations were solved."""
-        turn = batch.reverse if reverse else None
-        if self.unfold is None:
-            return *scan(cell, rows, state, batch.sizes, start, keep, turn, self.checkpoint_every), None
-        return self.unfold.scan(cell, rows, state, batch.sizes, start, turn)
-
     # States -----------------------------------------------------------------------------------------------------
 
-    def _initial(self, cells: Mapping[str, Cell], h0: Hidden, batch: Batch) -> dict[str, State]:
+    def _initial(self, cells: Mapping[str, Cell], h0: Hidden, batch: SequenceBatch) -> Mapping[str, Any]:
+        """The states before each sequence, by cell; of a layer that looks ahead also those after it, None for zeros."""
+        if not self.looks_ahead:
+            return self._states(cells, h0, batch)
+        if h0 is None:
+            return dict.fromkeys(cells)
+        if not (isinstance(h0, tuple | list) and len(h0) == 2):
+            rule = "be a pair: the states before the first and after the last position"
+            checks.fail("h0", rule, type(h0).__name__, "Pass h0=None for the layer's own boundary.", checks.KindError)
+        before, after = (self._states(cells, part, batch) for part in h0)
+        return {key: (before[key], after[key]) for key in cells}
+
+    def _states(self, cells: Mapping[str, Cell], h0: Hidden, batch: SequenceBatch) -> dict[str, State]:
         if h0 is None:
             return {key: cell.zero_state(batch.count, batch.rows) for key, cell in cells.items()}
-        per_state = self._states_of(h0, len(cells[self._key(0, 0)].state_sizes))
-        sizes = {key: cell.state_sizes for key, cell in cells.items()}
+        per_state = self._states_of(h0, len(cells[self._key(0, 0)].carried_sizes))
+        sizes = {key: cell.carried_sizes for key, cell in cells.items()}
         split = [
             self._split_state({key: all_sizes[i] for key, all_sizes in sizes.items()}, state, batch)
             for i, state in enumerate(per_state)
@@ -287,7 +338,7 @@ class Recurrent(nn.Module):
             checks.fail("h0", f"be a tuple of {count} states", got, "Pass h0=None for zeros.")
         return tuple(h0)
 
-    def _split_state(self, sizes: dict[str, int], state: Any, batch: Batch) -> dict[str, Tensor]:
+    def _split_state(self, sizes: dict[str, int], state: Any, batch: SequenceBatch) -> dict[str, Tensor]:
         """One state of every cell, [B, S] in the batch's order of sequences."""
         grouped = isinstance(self.hidden_size, list)
         if grouped and not isinstance(state, tuple | list):
@@ -307,7 +358,7 @@ class Recurrent(nn.Module):
             split |= {key: batch.sort(row) for key, row in zip(group, rows, strict=True)}
         return split
 
-    def _gather(self, final: dict[str, State], batch: Batch) -> Hidden:
+    def _gather(self, final: dict[str, State], batch: SequenceBatch) -> Hidden:
         """h_n in the caller's layout and order of sequences."""
         ordered = [[batch.unsort(s) for s in states] for states in final.values()]
         per_state = [self._stack(list(column), batch.unbatched) for column in zip(*ordered, strict=True)]
@@ -332,47 +383,14 @@ class Layer(Recurrent):
 
     cell_type: ClassVar[type[Cell]]
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int | Sequence[int],
-        num_layers: int | None = None,
-        bias: bool = True,
-        batch_first: bool = False,
-        dropout: float = 0.0,
-        bidirectional: bool = False,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-        *,
-        checkpoint_every: int | None = None,
-        unfold: Parallel | None = None,
-        **options: Any,
-    ) -> None:
-        super().__init__(
-            self.cell_type,
-            input_size,
-            hidden_size,
-            num_layers,
-            bias,
-            batch_first,
-            dropout,
-            bidirectional,
-            device,
-            dtype,
-            checkpoint_every=checkpoint_every,
-            unfold=unfold,
-            **options,
-        )
-
-    @classmethod
-    def layer_options(cls) -> Mapping[str, inspect.Parameter]:
-        """What the constructor takes beside the options of its cell."""
-        return inspect.signature(Layer.__init__).parameters
+    def __init__(self, *args: Any, **keywords: Any) -> None:
+        super().__init__(self.cell_type, *args, **keywords)
 
     @classmethod
     def named_options(cls) -> dict[str, inspect.Parameter]:
-        """What may stand in a layer's name on the command line: the options of its cell."""
-        return cell_options(cls.cell_type)
+        """What may stand in a layer's name on the command line: the options of its cell, and numbers of its solver."""
+        named = {name: p for name, p in strategy_settings(cls.cell_type).items() if name in ("tolerance", "cache")}
+        return cell_options(cls.cell_type) | named
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
@@ -380,8 +398,9 @@ class Layer(Recurrent):
             return
         # The cell declares its options once; help() and editors see them here too.
         cls.__doc__ = cls.__doc__ or cls.cell_type.__doc__
-        own = [p for p in cls.layer_options().values() if p.kind is not p.VAR_KEYWORD][1:]
-        options = [p.replace(kind=p.KEYWORD_ONLY) for p in cell_options(cls.cell_type).values()]
+        *own, unfold, _ = list(inspect.signature(Recurrent.__init__).parameters.values())[2:]
+        further = [*strategy_settings(cls.cell_type).values(), unfold, *cell_options(cls.cell_type).values()]
+        options = [p.replace(kind=p.KEYWORD_ONLY) for p in further]
         cls.__signature__ = inspect.Signature([*own, *options])  # type: ignore[attr-defined]
 
 
@@ -395,6 +414,13 @@ def _make_cell(
     cell = cell_class(input_size, hidden_size, **{n: common[n] for n in COMMON if n in taken}, **options)
     placement = {n: common[n] for n in ("device", "dtype") if n not in taken and common[n] is not None}
     return cell.to(**placement) if placement else cell
+
+
+def borrow(template: Cell, parameters: dict[str, Any], **attributes: Any) -> Cell:
+    """A cell like the template with the parameters that a layer has now: whatever replaced them reaches the cell."""
+    cell = template.__class__.__new__(template.__class__)
+    cell.__dict__.update(template.__dict__, _parameters=parameters, **attributes)
+    return cell
 
 
 def shapes_of(module: nn.Module) -> dict[str, torch.Size]:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from autapse import checks
-from autapse.unfold.step import make_stepper
+from autapse.unfold.stream import make_stepper
 
 if TYPE_CHECKING:
     from autapse.layers.recurrent import Recurrent
@@ -36,14 +36,14 @@ class Stream:
     @torch.no_grad()
     def reset(self, h0: Any = None) -> None:
         """Back to position 0, with zero states or `h0` (the shape of the layer's own h0 for this batch size)."""
-        from autapse.layers.batch import Batch
+        from autapse.sequences.batch import SequenceBatch
 
         self._layer._check_parameters()
         # A copy: training in place must not reach a stream halfway, its matrices old and its biases new.
         cells = {key: copy.deepcopy(cell) for key, cell in self._layer.cells.items()}
         self._keys = list(cells)
         like = next(itertools.chain(self._layer.parameters(), self._layer.buffers()), torch.empty(0))
-        self._batch = Batch(like.new_zeros(0, self._layer.input_size), [], self.batch_size)
+        self._batch = SequenceBatch(like.new_zeros(0, self._layer.input_size), [], self.batch_size)
         states = self._layer._initial(cells, h0, self._batch)
         self._steppers = [make_stepper(cell, states[key], self._batch.rows) for key, cell in cells.items()]
         self.position = 0

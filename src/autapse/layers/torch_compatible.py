@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from autapse import cells, checks
 from autapse.cells import Cell
 from autapse.cells.base import cell_options
-from autapse.forms import State
-from autapse.layers.batch import Batch, check_features
-from autapse.layers.recurrent import Layer, Run, check_parameters, check_state, shapes_of
-from autapse.unfold.fused import kernels_serve
+from autapse.layers.recurrent import Layer, Run, borrow, check_parameters, check_state, shapes_of
+from autapse.native.dispatch import kernels_serve
+from autapse.sequences.batch import SequenceBatch, check_features
+from autapse.unfold import Scan, Unfold
 
 
 class TorchLayer(Layer):
@@ -44,13 +44,10 @@ class TorchLayer(Layer):
 
     @property
     def cells(self) -> Mapping[str, Cell]:  # type: ignore[override]
-        return {key: self._lend(key, template) for key, template in self._templates.items()}
-
-    def _lend(self, key: str, template: Cell) -> Cell:
-        cell = template.__class__.__new__(template.__class__)
-        borrowed = {name: getattr(self, f"{name}_{key}", None) for name in template._parameters}
-        cell.__dict__.update(template.__dict__, _parameters=borrowed)
-        return cell
+        return {
+            key: borrow(cell, {name: getattr(self, f"{name}_{key}", None) for name in cell._parameters})
+            for key, cell in self._templates.items()
+        }
 
     def _torch_op(self) -> Any:
         """Torch's op for the network that this layer is, or None where torch has none."""
@@ -78,7 +75,7 @@ class TorchLayer(Layer):
     def _runs_itself(self, x: Tensor) -> bool:
         """Whether the layer's own scan is the better way, or the only one, for this input."""
         transformed = torch._C._are_functorch_transforms_active()  # torch's ops have no rule for vmap
-        asked = self.checkpoint_every is not None or self.unfold is not None
+        asked = self.strategy != Scan()
         return isinstance(self.hidden_size, list) or asked or transformed or kernels_serve(x)
 
     def _flat_weights(self) -> list[Tensor]:
@@ -87,10 +84,18 @@ class TorchLayer(Layer):
     def _op_settings(self) -> tuple[Any, ...]:
         return self._flat_weights(), self.bias, self.num_layers, self.dropout, self.training, self.bidirectional
 
-    def _run(self, cells: Mapping[str, Cell], batch: Batch, states: dict[str, State], start: int, keep: bool) -> Run:
+    def _run(
+        self,
+        strategy: Unfold,
+        cells: Mapping[str, Cell],
+        batch: SequenceBatch,
+        states: Mapping[str, Any],
+        start: int,
+        keep: bool,
+    ) -> Run:
         op = self._torch_op()
         if op is None or keep or not batch.sizes or self._runs_itself(batch.rows):
-            return super()._run(cells, batch, states, start, keep)
+            return super()._run(strategy, cells, batch, states, start, keep)
         running = batch.sizes[0]  # sequences of length 0 keep their state
         stacked = [torch.stack(column)[:, :running] for column in zip(*states.values(), strict=True)]
         hidden = stacked[0] if len(stacked) == 1 else stacked

@@ -1,4 +1,4 @@
-"""Layers with a head: usable from Python on their own, and what the tasks train."""
+"""Models: a recurrent layer with a linear head. Tasks train them, and they can be used on their own."""
 
 from autapse.models.base import SequenceModel
 from autapse.models.classifier import Classifier

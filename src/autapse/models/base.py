@@ -1,7 +1,8 @@
-"""SequenceModel: inputs made readable, a recurrent layer by name, and a linear head."""
+"""SequenceModel: embedded or standardised inputs, a recurrent layer, and a linear head."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -11,29 +12,50 @@ from torch import Tensor, nn
 from autapse import checks
 from autapse.layers.recurrent import Recurrent
 from autapse.layers.registry import NetworkClass, make_layer
-from autapse.layers.solutions import Solutions
 from autapse.models.initialise import initialise
 from autapse.models.inputs import Inputs
+from autapse.unfold.warm_start import Solutions
 
 Network = str | NetworkClass | Recurrent
-UNITS = 64  # of a layer whose size is not given
-MOST_LAYERS = 1000  # a number from a stranger's file must not build a network for hours
+UNITS = 64  # default size of a layer
+MOST_LAYERS = 1000  # a file from somebody else must not build a network for hours
+
+
+ARGUMENTS = """Args:
+    cell: the network: a name with options (`"gru"`, `"ernn:inner_steps=2"`), a cell class, or a layer. A layer keeps
+        its own sizes.
+    input_size: columns of the input: first those with words, then those with features.
+    output_size: outputs of the head.
+    hidden_size: units, one size for all layers or one per layer.
+    num_layers: number of layers; by default one per hidden size.
+    dropout: probability of dropping an output between layers.
+    bidirectional: read sequences in both directions.
+    vocabularies: number of words of each leading column of the input that has words.
+    embedding_size: size of the word vectors, one per vocabulary; the last one is used for the rest.
+    mean: one value per column of features, which is subtracted.
+    scale: one value per column of features, by which it is then divided.
+    input_dropout: probability of dropping a feature that the first layer reads.
+    output_dropout: probability of dropping a feature that the head reads.
+    input_noise: standard deviation of the noise that training adds to the input of the first layer.
+    initialisation: other initial weights of the layer; see `autapse.models.initialise`.
+    device: where the parameters are.
+    dtype: their type.
+
+The model is called as `model(x, lengths)`: `x` is [B, T, input_size], and `lengths` [B] has the length of each sequence
+if they differ. `keys` name the sequences of the batch for an implicit layer with a cache."""
 
 
 class SequenceModel(nn.Module):
-    """What all models share; not for direct use.
-
-    `cell` is a network's name with options (`"gru"`, `"ernn:inner_steps=2"`), a cell class, or a layer that is made
-    already; a layer keeps its own sizes. `hidden_size` is one size, or one per layer.
-    `vocabularies` has the number of words of each leading column of the input that has words instead of numbers, and
-    `embedding_size` the size of their vectors, the last one for all that follow. `mean` and `scale`, one per column of
-    numbers, standardise those. `dropout` acts between layers, `input_dropout` and `output_dropout` around them;
-    `input_noise` is the deviation of the noise that training adds to what the first layer reads. `initialisation` draws
-    the layer's parameters in another way, see `autapse.models.initialise`.
-    """
+    """The base of all models; not for direct use."""
 
     carries: ClassVar[bool] = False
     """Whether `forward` takes and returns states, so that a long sequence can be read in pieces."""
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        """The arguments are the same for all models, so they are explained once."""
+        super().__init_subclass__(**keywords)
+        if cls.__doc__ and "Args:" not in cls.__doc__:
+            cls.__doc__ = f"{inspect.cleandoc(cls.__doc__)}\n\n{ARGUMENTS}"
 
     def __init__(
         self,
@@ -74,15 +96,15 @@ class SequenceModel(nn.Module):
             initialise(layer, initialisation)
 
     def _make_layers(self, make: Callable[[int], Recurrent]) -> None:
-        """Make the recurrent layers for given sizes of input; `layer` is the one whose output the head reads."""
+        """Make the recurrent layers with a function of the input size. The head reads the output of `layer`."""
         self.layer = make(self.inputs.output_size)
 
     def _take_layer(self, layer: Recurrent, given: dict[str, Any]) -> None:
-        """Use a layer that is made already."""
+        """Use a given layer."""
         if given:
-            checks.fail(", ".join(given), "be left out with a layer, which has its own", *given.values())
+            checks.fail(", ".join(given), "be omitted with a layer, which has its own", *given.values())
         if layer.input_size != self.inputs.output_size:
-            rule = f"read {self.inputs.output_size} features per step, as many as the model's inputs have"
+            rule = f"have input_size {self.inputs.output_size}, the number of features that the model gives it"
             checks.fail("cell", rule, layer.input_size)
         self.layer = layer
 
@@ -91,35 +113,35 @@ class SequenceModel(nn.Module):
         return [self.layer]
 
     def at_end(self, x: Tensor, lengths: Any = None, keys: Any = None) -> Tensor:  # [B, T, D] -> [B, output_size]
-        """The head on the last layer at each sequence's own end."""
+        """The head on the last layer's output at the last step of each sequence."""
         return self._from_end(self._run(x, lengths, keys)[1])
 
     def at_each(self, x: Tensor, lengths: Any = None, keys: Any = None) -> Tensor:  # [B, T, D] -> [B, T, output_size]
-        """The head on the last layer at every position."""
+        """The head on the last layer's output at every step."""
         return self._masked(self.head(self.output_dropout(self._run(x, lengths, keys)[0])))
 
     def carry(self, x: Tensor, lengths: Any = None, state: Any = None) -> tuple[Tensor, Any]:
-        """The output, and the state to go on from; models that read whole sequences have none."""
+        """The output and the final state; the state is None for models that read whole sequences."""
         return self(x, lengths), None
 
     @property
     def depends_on_position(self) -> bool:
         """Whether a coefficient differs from step to step, so that it matters where a sequence begins."""
-        return any(getattr(part, "eta", "") == "per_step" for part in self.modules())
+        return any(layer.depends_on_position for layer in self.layers())
 
     @property
     def solutions(self) -> Solutions | None:
         """The solutions that the layer keeps by key, where it keeps any; `keys` then name the sequences of a batch."""
-        solving = getattr(self.layer, "solving", None)
-        return solving.solutions if solving is not None and solving.solutions.limit else None
+        solutions = getattr(self.layer.solving, "solutions", None)
+        return solutions if solutions is not None and solutions.limit else None
 
     def converged(self) -> Tensor | None:  # [B]
-        """Which sequences of the last call were solved; None where all were, or nothing is to be solved."""
-        found = [solved for layer in self.layers() if (solved := layer.converged()) is not None]
-        return torch.stack(found).all(0) if found else None
+        """Which sequences of the last call were solved; None if all were, or if the layer solves no equations."""
+        solved = [each for layer in self.layers() if (each := layer.converged()) is not None]
+        return torch.stack(solved).all(0) if solved else None
 
     def evaluations(self) -> float | None:
-        """What the last call cost, for layers that solve equations: evaluations per sequence and layer."""
+        """Evaluations of the last call per sequence and layer; None for layers that solve no equations."""
         reports = [report for layer in self.layers() for report in layer.reports]
         return float(torch.stack([report.evaluations for report in reports]).mean()) if reports else None
 
@@ -129,7 +151,7 @@ class SequenceModel(nn.Module):
 
     @staticmethod
     def read(layer: Recurrent, x: Tensor, *args: Any, **keywords: Any) -> tuple[Any, Any]:  # [B, T, D] -> [B, T, H]
-        """A layer's output and last state; a layer that has time first gets it so."""
+        """A layer's output and final state, batch first for any layer."""
         if layer.batch_first:
             output, h_n = layer(x, *args, **keywords)
             return output, h_n
@@ -140,7 +162,7 @@ class SequenceModel(nn.Module):
         return self._masked(self.head(self.output_dropout(self.layer.final_output(h_n))))
 
     def _masked(self, output: Tensor) -> Tensor:  # [B, ...]
-        """What a layer could not solve is left out of the gradient: no loss may learn from wrong states."""
+        """The output without the gradient of unsolved sequences: no loss may learn from wrong states."""
         converged = self.converged()
         if converged is None:
             return output
@@ -148,7 +170,12 @@ class SequenceModel(nn.Module):
         return torch.where(keep, output, output.detach())
 
     def predict(self, x: Tensor, lengths: Any = None) -> Tensor:
-        """What the model says of each sequence, in evaluation mode."""
+        """The prediction for each sequence, in evaluation mode.
+
+        Args:
+            x: [B, T, input_size].
+            lengths: [B], if sequences differ in length.
+        """
         raise NotImplementedError
 
     @torch.no_grad()

@@ -1,4 +1,4 @@
-"""One label for a sequence."""
+"""One class for each sequence."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from autapse.models.base import SequenceModel
 
 
 class Classifier(SequenceModel):
-    """Logits of a sequence's class, from the state at its own end.
+    """Logits of the class of each sequence, [B, output_size], from the output at its last step.
 
     >>> model = Classifier("rin", input_size=1, output_size=10, hidden_size=32)
     >>> model(torch.zeros(4, 64, 1)).shape
@@ -21,5 +21,13 @@ class Classifier(SequenceModel):
         return self.at_end(x, lengths, keys)
 
     def predict(self, x: Tensor, lengths: Any = None) -> Tensor:  # [B]
-        """The most probable class, in evaluation mode."""
+        """The most probable class of each sequence, in evaluation mode.
+
+        Args:
+            x: [B, T, input_size].
+            lengths: [B], if sequences differ in length.
+
+        Returns:
+            [B] int64.
+        """
         return self._predicted(x, lengths).argmax(-1)

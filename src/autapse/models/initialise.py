@@ -1,4 +1,4 @@
-"""Initial weights other than a layer's own, as text: `weight=normal(0.1), bias=constant(1)`."""
+"""Other initial weights of a layer, given as text: `weight=normal(0.1), bias=constant(1)`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from autapse import checks
 
 DEFAULT = "default"
 PRESETS = {
-    # Glorot & Bengio 2010; Saxe et al. 2013; each for all gates at once, as the RIN paper starts its LSTM.
+    # Glorot & Bengio 2010; Saxe et al. 2013; for the matrix of all gates at once, as in the RIN paper's LSTM.
     "glorot-orthogonal": "weight_ih=glorot, weight_hh=orthogonal, bias=zero",
 }
 
@@ -22,7 +22,7 @@ def _identity(weight: Tensor, deviation: float) -> None:
     nn.init.normal_(weight, std=deviation).diagonal().add_(1)
 
 
-# Name -> (whether it takes a number, what it does to a parameter).
+# Name -> (whether it takes a value, what it does to a parameter).
 KINDS: dict[str, tuple[bool, Callable[..., object]]] = {
     "normal": (True, lambda weight, deviation: nn.init.normal_(weight, std=deviation)),
     "uniform": (True, lambda weight, bound: nn.init.uniform_(weight, -bound, bound)),
@@ -38,15 +38,15 @@ RULE = re.compile(r"(\w+)=(\w+)(?:\(([^()]*)\))?")
 
 @torch.no_grad()
 def initialise(layer: nn.Module, text: str) -> None:
-    """Draw some of a layer's parameters again.
+    """Draw some of a layer's parameters again, in place.
 
     Args:
         layer: a recurrent layer.
-        text: `default` keeps the layer's own start. `glorot-orthogonal` is the RIN paper's start of its LSTM: input
-            weights uniform after Glorot, recurrent weights orthogonal, biases zero. Otherwise rules, separated by
-            commas: `name=kind` for every parameter whose name begins so. The kinds are `normal(deviation)`,
-            `uniform(bound)`, `constant(value)`, `identity(deviation)` (the identity plus normal noise), `zero`,
-            `glorot` and `orthogonal`. The last rule that fits a parameter counts.
+        text: `default` keeps the layer's own initial weights. `glorot-orthogonal` is what the RIN paper uses for its
+            LSTM: input weights uniform after Glorot, recurrent weights orthogonal, biases zero. Otherwise rules,
+            separated by commas: `name=kind` is for every parameter whose name begins with `name`. The kinds are
+            `normal(deviation)`, `uniform(bound)`, `constant(value)`, `identity(deviation)` (the identity plus normal
+            noise), `zero`, `glorot` and `orthogonal`. The last rule for a parameter counts.
 
     >>> layer = autapse.RNN(1, 2)
     >>> initialise(layer, "weight=zero, weight_hh=identity(0), bias=constant(0.5)")
@@ -81,7 +81,7 @@ def _rules(text: str) -> dict[str, tuple[str, float | None]]:
         name, kind, given = match.groups()
         takes_number, _ = KINDS[checks.one_of("kind of initialisation", kind, KINDS)]
         if takes_number != (given is not None):
-            checks.fail("initialisation", f"give {kind} {'one number' if takes_number else 'no number'}", part.strip())
+            checks.fail("initialisation", f"give {kind} {'one value' if takes_number else 'no value'}", part.strip())
         rules[name] = kind, None if given is None else _number(kind, given)
     return rules
 
@@ -90,8 +90,8 @@ def _number(kind: str, text: str) -> float:
     try:
         value = float(text)
     except ValueError:
-        checks.fail("initialisation", f"give {kind} one number", text)
-    return checks.number(f"number of {kind}", value, low=-math.inf if kind == "constant" else 0.0)
+        checks.fail("initialisation", f"give {kind} one value", text)
+    return checks.number(f"value of {kind}", value, low=-math.inf if kind == "constant" else 0.0)
 
 
 def _apply(name: str, parameter: Tensor, kind: str, number: float | None) -> None:

@@ -1,4 +1,4 @@
-"""What a layer reads, made from what a data set has."""
+"""From the columns of a data set to what a layer reads: word vectors and standardised features."""
 
 from __future__ import annotations
 
@@ -9,20 +9,31 @@ from torch import Tensor, nn
 
 from autapse import checks
 
-SPREAD = 0.1  # of new vectors: at torch's 1, those of rare words stay noise that drowns what else is known of them
+SPREAD = 0.1  # of initial word vectors: with torch's 1, those of rare words stay noise that hides the other features
 
 
 def check_input(x: object, columns: int, dimensions: tuple[int, ...] = (2, 3)) -> None:
-    """A model reads a tensor with `columns` numbers at each step: (B, T, columns), or (T, columns) for one sequence."""
+    """Check that a model's input is a tensor (B, T, columns), or (T, columns) for one sequence."""
     rule = f"be a tensor of shape (B, T, {columns})"
     if not isinstance(x, Tensor):
-        checks.fail("input", rule, type(x).__name__, "torch.as_tensor makes one of lists.", checks.KindError)
+        checks.fail("input", rule, type(x).__name__, "torch.as_tensor converts lists.", checks.KindError)
     if x.dim() not in dimensions or x.shape[-1] != columns:
         checks.fail("input", rule, tuple(x.shape), kind=checks.ShapeError)
 
 
 class Inputs(nn.Module):
-    """Columns of words become vectors of their own tables; numbers are standardised where mean and scale are known.
+    """Word columns become word vectors, each column with its own table; features are standardised.
+
+    Args:
+        input_size: columns: first those with words, then those with features.
+        vocabularies: number of words of each word column.
+        embedding_size: size of the word vectors, one per word column; the last one is used for the rest.
+        mean: one value per column of features, which is subtracted; by default 0.
+        scale: one value per column of features, by which it is then divided; by default 1.
+        dropout: probability of dropping an output.
+        noise: standard deviation of the Gaussian noise that training adds.
+        device: where the parameters are.
+        dtype: their type.
 
     >>> inputs = Inputs(3, vocabularies=[100, 7], embedding_size=[16, 4])
     >>> inputs(torch.zeros(2, 5, 3, dtype=torch.int64)).shape, inputs.output_size
@@ -34,13 +45,13 @@ class Inputs(nn.Module):
 
     def __init__(
         self,
-        input_size: int,  # columns: first those of words, then numbers
+        input_size: int,
         vocabularies: Sequence[int] = (),
         embedding_size: Sequence[int] = (),
         mean: Sequence[float] = (),
         scale: Sequence[float] = (),
         dropout: float = 0.0,
-        noise: float = 0.0,  # deviation of the Gaussian noise that training adds
+        noise: float = 0.0,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -61,7 +72,7 @@ class Inputs(nn.Module):
         for vectors in self.tables.parameters():
             nn.init.uniform_(vectors, -SPREAD, SPREAD)
         self.standardised = bool(mean or scale)
-        if self.standardised:  # part of the model: who loads it passes numbers as the sensor gives them
+        if self.standardised:  # part of the model: a loaded model takes values as they were in the data
             self.register_buffer("mean", torch.tensor(mean or [0.0] * numbers, device=device, dtype=dtype))
             self.register_buffer("scale", torch.tensor(scale or [1.0] * numbers, device=device, dtype=dtype))
         self.dropout = nn.Dropout(dropout)

@@ -8,12 +8,11 @@ import torch
 from torch import Tensor
 
 from autapse import checks
-from autapse.layers.implicit import ImplicitLayer
 from autapse.models.base import Network, SequenceModel
 
 
 class LanguageModel(SequenceModel):
-    """Logits of the next word at every position, and the state to read on from.
+    """Logits of the next word at every step, [B, T, output_size], and the final state, to continue from.
 
     >>> model = LanguageModel("lstm", 1, 50, hidden_size=16, vocabularies=[50], embedding_size=[8])
     >>> logits, state = model(torch.zeros(4, 10, 1, dtype=torch.int64))
@@ -25,7 +24,7 @@ class LanguageModel(SequenceModel):
 
     def __init__(self, cell: Network, input_size: int, output_size: int, *args: Any, **settings: Any) -> None:
         super().__init__(cell, input_size, output_size, *args, **settings)
-        if self.layer.bidirectional or isinstance(self.layer, ImplicitLayer):
+        if self.layer.bidirectional or self.layer.looks_ahead:
             checks.fail("cell", "read forwards only, since the next word must not be seen", cell)
 
     def forward(  # [B, T, 1] -> [B, T, words], state
@@ -39,16 +38,34 @@ class LanguageModel(SequenceModel):
         return output, h_n
 
     def predict(self, x: Tensor, lengths: Any = None) -> Tensor:  # [B, T]
-        """The most probable next word at every position, in evaluation mode."""
+        """The most probable next word at every step, in evaluation mode.
+
+        Args:
+            x: word numbers, [B, T, 1].
+            lengths: [B], if sequences differ in length.
+
+        Returns:
+            [B, T] int64.
+        """
         return self._predicted(x, lengths).argmax(-1)
 
     @torch.no_grad()
     def sample(self, start: Tensor, count: int, temperature: float = 1.0, seed: int = 0) -> Tensor:  # [T] -> [count]
-        """`count` words that go on from the words of `start`, drawn with the model's probabilities^(1/temperature)."""
+        """Draw words that continue a text.
+
+        Args:
+            start: the numbers of the words so far, [T].
+            count: how many words to draw.
+            temperature: words are drawn with the model's probabilities to the power 1/temperature.
+            seed: of the draws.
+
+        Returns:
+            The numbers of the new words, [count].
+        """
         checks.integer("count", count, minimum=0)
         checks.number("temperature", temperature, above=0)
         checks.seed("seed", seed)
-        rule = "be a tensor of the numbers of one word or more, [T]"
+        rule = "be a tensor of at least one word number, [T]"
         if not isinstance(start, Tensor):
             checks.fail("start", rule, type(start).__name__, kind=checks.KindError)
         if start.dim() != 1 or not len(start):
@@ -59,7 +76,7 @@ class LanguageModel(SequenceModel):
             logits, state = self.eval()(start.view(1, -1, 1))
             for position in range(len(start), len(start) + count):
                 known = logits[0, -1].double().cpu()
-                # The largest taken off first: a tiny temperature would make infinities of the others' differences.
+                # Subtract the largest first: a tiny temperature would make the others infinite.
                 chances = torch.softmax((known - known.max()) / temperature, dim=0)
                 words.append(int(torch.multinomial(chances, 1, generator=random)))
                 word = torch.tensor([[[words[-1]]]], device=start.device)

@@ -13,13 +13,14 @@ from autapse.layers.recurrent import Recurrent
 from autapse.models.base import SequenceModel
 from autapse.models.inputs import check_input
 
-STORY = 0  # the part of a story's words; a question's is 1
+STORY = 0  # part of the words of a story; those of a question have part 1
 
 
 class QuestionAnswering(SequenceModel):
-    """One layer reads the story, one the question, a third the outputs of both one after the other; then the head.
+    """Logits of the answer, [B, output_size]: one layer reads the story, one the question, a third the outputs of both.
 
-    The input has two columns, a word and its part: first the story's words (part 0), then the question's (part 1).
+    The input has two columns, a word and its part: first the words of the story (part 0), then those of the question
+    (part 1).
 
     >>> model = QuestionAnswering("rin", 1, 6, hidden_size=10, vocabularies=[30], embedding_size=[20])
     >>> part = torch.tensor([[0, 0, 0, 1, 1]])
@@ -39,25 +40,35 @@ class QuestionAnswering(SequenceModel):
 
     @property
     def solutions(self) -> None:
-        """None: a sequence's number stands for three solutions here."""
+        """None: a sequence has three solutions here, one per layer."""
 
     def forward(self, x: Tensor, lengths: Any = None, keys: Any = None) -> Tensor:  # [B, T, 2] -> [B, answers]
         check_input(x, columns=2, dimensions=(3,))
         steps = torch.arange(x.shape[1], device=x.device)
         ends = torch.full((len(x),), x.shape[1]) if lengths is None else torch.as_tensor(lengths)
         inside = steps < ends.to(x.device)[:, None]
-        told = ((x[..., 1] == STORY) & inside).sum(1)  # [B] words of each story
-        asked = ends.to(x.device) - told
+        story_lengths = ((x[..., 1] == STORY) & inside).sum(1)  # [B]
+        question_lengths = ends.to(x.device) - story_lengths
         words = self.inputs(x[..., :1])
-        # Position t of the whole is position t of the story, or t − told of the question.
-        shifted = (told[:, None] + steps).clamp(max=x.shape[1] - 1)[..., None]
-        story, _ = self.story(words, lengths=told)
-        question, _ = self.question(words.gather(1, shifted.expand_as(words)), lengths=asked)
-        back = (steps - told[:, None]).clamp(min=0)[..., None]
-        both = torch.where((steps < told[:, None])[..., None], story, question.gather(1, back.expand_as(question)))
+        # Step t of the whole is step t of the story, or step t − story_lengths of the question.
+        shifted = (story_lengths[:, None] + steps).clamp(max=x.shape[1] - 1)[..., None]
+        story, _ = self.story(words, lengths=story_lengths)
+        question, _ = self.question(words.gather(1, shifted.expand_as(words)), lengths=question_lengths)
+        back = (steps - story_lengths[:, None]).clamp(min=0)[..., None]
+        both = torch.where(
+            (steps < story_lengths[:, None])[..., None], story, question.gather(1, back.expand_as(question))
+        )
         _, h_n = self.layer(both, lengths=ends)
         return self._from_end(h_n)
 
     def predict(self, x: Tensor, lengths: Any = None) -> Tensor:  # [B]
-        """The most probable answer, in evaluation mode."""
+        """The most probable answer to each question, in evaluation mode.
+
+        Args:
+            x: words and their parts, [B, T, 2].
+            lengths: [B], if sequences differ in length.
+
+        Returns:
+            [B] int64.
+        """
         return self._predicted(x, lengths).argmax(-1)

@@ -1,4 +1,4 @@
-"""Numbers for a sequence."""
+"""Values for each sequence."""
 
 from __future__ import annotations
 
@@ -13,10 +13,14 @@ from autapse.models.base import Network, SequenceModel
 
 
 class Regressor(SequenceModel):
-    """`output_size` numbers for a sequence, from the state at its own end.
+    """Values for each sequence, [B, output_size], from the output at its last step.
 
-    `target_mean` and `target_scale`, one per number, are where and how widely the targets lie, so that the head's own
-    outputs can be of size 1, whatever the unit.
+    `target_mean` and `target_scale` have the mean and the deviation of each target. The output is mean + scale·head, so
+    that the head's values are near 1 in any unit.
+
+    >>> model = Regressor("gru", 3, 2, hidden_size=8, target_mean=[20.0, 1000.0], target_scale=[5.0, 10.0])
+    >>> model(torch.zeros(4, 7, 3)).shape
+    torch.Size([4, 2])
     """
 
     target_mean: Tensor
@@ -46,5 +50,13 @@ class Regressor(SequenceModel):
         return torch.addcmul(self.target_mean, output, self.target_scale) if self.scaled else output
 
     def predict(self, x: Tensor, lengths: Any = None) -> Tensor:  # [B, K]
-        """The numbers, in evaluation mode."""
+        """The values of each sequence, in evaluation mode.
+
+        Args:
+            x: [B, T, input_size].
+            lengths: [B], if sequences differ in length.
+
+        Returns:
+            [B, output_size].
+        """
         return self._predicted(x, lengths)

@@ -1,4 +1,4 @@
-"""A label for every position."""
+"""A class for every step."""
 
 from __future__ import annotations
 
@@ -10,11 +10,24 @@ from autapse.models.base import SequenceModel
 
 
 class Tagger(SequenceModel):
-    """Logits of a class at every position; past the end of a sequence they mean nothing."""
+    """Logits of a class at every step, [B, T, output_size]; past the end of a sequence they have no meaning.
+
+    >>> model = Tagger("gru", input_size=3, output_size=5, hidden_size=8)
+    >>> model(torch.zeros(4, 7, 3), lengths=[7, 5, 2, 1]).shape
+    torch.Size([4, 7, 5])
+    """
 
     def forward(self, x: Tensor, lengths: Any = None, keys: Any = None) -> Tensor:  # [B, T, D] -> [B, T, classes]
         return self.at_each(x, lengths, keys)
 
     def predict(self, x: Tensor, lengths: Any = None) -> Tensor:  # [B, T]
-        """The most probable class at every position, in evaluation mode."""
+        """The most probable class at every step, in evaluation mode.
+
+        Args:
+            x: [B, T, input_size].
+            lengths: [B], if sequences differ in length.
+
+        Returns:
+            [B, T] int64.
+        """
         return self._predicted(x, lengths).argmax(-1)

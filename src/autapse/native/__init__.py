@@ -1,4 +1,4 @@
-"""Compiled kernels: C++ that knows no framework, loaded with ctypes, offered to PyTorch as `torch.library` ops."""
+"""Compiled kernels: C++ that depends on no framework, loaded with ctypes, as `torch.library` ops for PyTorch."""
 
 from autapse.native.library import info
 

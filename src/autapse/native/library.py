@@ -1,4 +1,4 @@
-"""The shared library: where it is, what it can do, and why it is off if it is."""
+"""The shared library: where it is, what it can do, and the reason if it is off."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ SWITCH = "AUTAPSE_NATIVE"  # 0 forces the reference
 INSTRUCTION_SET = "AUTAPSE_ISA"  # forces an instruction set
 PLACE = "AUTAPSE_LIBRARY"  # another build of the library, such as one with sanitizers
 INSTRUCTION_SETS = ("avx512", "avx2", "baseline")
-ABI = 5
+ABI = 6
 REMEDY = (
     "Install a C++ compiler (such as g++) and then autapse again (with pip's --force-reinstall --no-deps "
     f"--no-cache-dir), or set {SWITCH}=0 to use plain PyTorch without this warning."
 )
 
 
-MOST_OFFSETS = 8  # of a coupled rule's stencil
+MOST_OFFSETS = 8  # in the stencil of an implicit rule
 MOST_WINDOW = 8  # steps that the tridiagonal iteration may remember
-DONE, NO_MEMORY, _, REPACK = range(4)  # what functions return; the third is for malformed sizes and indices
+DONE, NO_MEMORY, _, REPACK = range(4)  # results of the functions; the third one is AUTAPSE_MALFORMED
 INTEGERS = ("form", "activation", "wide", "threads", "reset_after", "per_step", "reverse")
 POINTERS = (
     *("sizes", "x", "weight", "bias", "matrix", "offset", "projection", "alpha", "beta", "h0", "c0", "packed"),
@@ -37,7 +37,7 @@ POINTERS = (
 )
 
 
-class Problem(ctypes.Structure):
+class ScanStruct(ctypes.Structure):
     """A scan as src/abi.h declares it; see there for the meaning and the shape of each field."""
 
     _fields_ = (
@@ -47,8 +47,8 @@ class Problem(ctypes.Structure):
     )
 
 
-class Coupled(ctypes.Structure):
-    """A coupled rule at many positions, as src/abi.h declares it."""
+class ImplicitStruct(ctypes.Structure):
+    """An implicit rule at many positions, as src/abi.h declares it."""
 
     _fields_ = (
         *((name, ctypes.c_int32) for name in ("wide", "threads")),
@@ -61,7 +61,7 @@ class Coupled(ctypes.Structure):
     )
 
 
-class Lattice(ctypes.Structure):
+class RedBlackStruct(ctypes.Structure):
     """Ragged sequences, as src/abi.h declares them."""
 
     _fields_ = (
@@ -71,34 +71,34 @@ class Lattice(ctypes.Structure):
     )
 
 
-class Relaxation(ctypes.Structure):
+class RelaxationStruct(ctypes.Structure):
     """The tridiagonal iteration, as src/abi.h declares it."""
 
     _fields_ = (
-        ("lattice", Lattice),
+        ("layout", RedBlackStruct),
         *((name, ctypes.c_int64) for name in ("max_iterations", "window")),
         *((name, ctypes.c_double) for name in ("rtol", "atol", "threshold", "guard")),
         *((name, ctypes.c_void_p) for name in ("z", "residual", "iterations", "converged")),
     )
 
 
-class Adjoint(ctypes.Structure):
+class AdjointStruct(ctypes.Structure):
     """GMRES for the adjoint, as src/abi.h declares it."""
 
     _fields_ = (
-        ("lattice", Lattice),
+        ("layout", RedBlackStruct),
         ("max_iterations", ctypes.c_int64),
         *((name, ctypes.c_double) for name in ("rtol", "atol")),
         *((name, ctypes.c_void_p) for name in ("g", "v", "residual", "iterations", "converged")),
     )
 
 
-class Tridiagonal(ctypes.Structure):
+class TridiagonalStruct(ctypes.Structure):
     """Tridiagonal systems along sequences, as src/abi.h declares them."""
 
     _fields_ = (
         *((name, ctypes.c_int32) for name in ("wide", "threads", "transposed", "factored")),
-        ("lattice", Lattice),
+        ("layout", RedBlackStruct),
         *((name, ctypes.c_int64) for name in ("channels", "right_rows")),
         *((name, ctypes.c_void_p) for name in ("lower", "upper", "inverse", "ahead", "right", "y")),
     )
@@ -106,7 +106,7 @@ class Tridiagonal(ctypes.Structure):
 
 class Loaded(NamedTuple):
     library: Any  # ctypes.CDLL, or None
-    reason: str  # why there is none
+    reason: str  # why there is no library
 
 
 class ScratchError(MemoryError):
@@ -148,20 +148,20 @@ def switched_off() -> bool:
 
 
 def instruction_sets() -> list[str]:
-    """Those that this machine and this build have, best first."""
+    """The instruction sets that this machine and this build have, best first."""
     library = load().library
     return [name for name in INSTRUCTION_SETS if library.autapse_has(name.encode())] if library else []
 
 
 def use(instruction_set: str) -> None:
-    """Switch to another of the machine's instruction sets, for tests; not with a stream made before."""
+    """Switch to another of the machine's instruction sets, for tests. Streams made before cannot be used then."""
     library = load().library
     if library is None or library.autapse_use(instruction_set.encode()):
         checks.fail("instruction_set", f"be one of {instruction_sets()}", instruction_set)
 
 
 def info() -> dict[str, Any]:
-    """What the layers run on: instruction set, threads, version, and why the native library is off if it is.
+    """What the layers run on: instruction set, threads, version, and the reason if the native library is off.
 
     >>> autapse.native.info()["available"] in (True, False)
     True
@@ -182,7 +182,7 @@ def info() -> dict[str, Any]:
 
 @cache
 def warn_if_missing() -> None:
-    """One warning per process where layers run on plain PyTorch though nobody asked for that."""
+    """Warn once per process if layers run on plain PyTorch and the user did not ask for that."""
     library, reason = load()
     if library is None and not switched_off():
         warnings.warn(f"autapse runs on plain PyTorch, several times slower: {reason}. {REMEDY}", stacklevel=3)
@@ -191,13 +191,13 @@ def warn_if_missing() -> None:
 def run(function: str, *problems: ctypes.Structure) -> bool:
     """Call a function of src/abi.h by its name, with the interpreter's lock released.
 
-    Returns False if sizes or indices would lead outside of the tensors; the function has then done nothing.
+    Returns False if sizes or indices lead outside of the tensors; the function has then done nothing.
     """
     return ran(getattr(native(), f"autapse_{function}")(*map(ctypes.byref, problems)), function)
 
 
 def ran(result: int, function: str) -> bool:
-    """What `run` returns for a function's result."""
+    """What `run` returns, given the result of a function."""
     if result == NO_MEMORY:
         raise ScratchError(f"The {function} pass found no memory for its buffers; use a smaller batch.")
     if result == REPACK:
@@ -207,7 +207,7 @@ def ran(result: int, function: str) -> bool:
 
 
 def native() -> Any:
-    """The library, where an op cannot do without it."""
+    """The library; an error if there is none."""
     library, reason = load()
     if library is None:
         raise RuntimeError(f"The native library is not available: {reason}.")
@@ -218,28 +218,28 @@ def _find() -> Path | None:
     if os.environ.get(PLACE):
         return Path(os.environ[PLACE])
     names = {"win32": "autapse.dll", "darwin": "libautapse.dylib"}
-    # An editable install keeps the library apart from the sources; the package's path has both places.
+    # An editable install keeps the library and the sources in different places; the package's path has both.
     places = [Path(place) / "native" / "lib" for place in sys.modules["autapse"].__path__]
     with suppress(PackageNotFoundError):
         places.append(Path(str(distribution("autapse").locate_file("autapse/native/lib"))))
-    found = [place / names.get(sys.platform, "libautapse.so") for place in places]
-    return next((path for path in found if path.exists()), None)
+    paths = [place / names.get(sys.platform, "libautapse.so") for place in places]
+    return next((path for path in paths if path.exists()), None)
 
 
 def _declare(library: Any) -> None:
-    problem, coupled, tridiagonal = (ctypes.POINTER(kind) for kind in (Problem, Coupled, Tridiagonal))
+    scan, implicit, tridiagonal = (ctypes.POINTER(kind) for kind in (ScanStruct, ImplicitStruct, TridiagonalStruct))
     for name, result, arguments in (
-        ("reserve", ctypes.c_int64, [problem]),
-        ("packed_bytes", ctypes.c_int64, [problem]),
-        ("pack", None, [problem, ctypes.c_void_p]),
-        ("forward", ctypes.c_int, [problem]),
-        ("backward", ctypes.c_int, [problem]),
-        ("coupled_bytes", ctypes.c_int64, [coupled]),
-        ("coupled_pack", None, [coupled, ctypes.c_void_p]),
-        ("coupled_evaluate", ctypes.c_int, [coupled]),
-        ("coupled_pull", ctypes.c_int, [coupled]),
-        ("coupled_relax", ctypes.c_int, [coupled, ctypes.POINTER(Relaxation)]),
-        ("coupled_adjoint", ctypes.c_int, [coupled, ctypes.POINTER(Adjoint)]),
+        ("reserve", ctypes.c_int64, [scan]),
+        ("packed_bytes", ctypes.c_int64, [scan]),
+        ("pack", None, [scan, ctypes.c_void_p]),
+        ("forward", ctypes.c_int, [scan]),
+        ("backward", ctypes.c_int, [scan]),
+        ("implicit_bytes", ctypes.c_int64, [implicit]),
+        ("implicit_pack", None, [implicit, ctypes.c_void_p]),
+        ("implicit_evaluate", ctypes.c_int, [implicit]),
+        ("implicit_pull", ctypes.c_int, [implicit]),
+        ("implicit_relax", ctypes.c_int, [implicit, ctypes.POINTER(RelaxationStruct)]),
+        ("implicit_adjoint", ctypes.c_int, [implicit, ctypes.POINTER(AdjointStruct)]),
         ("tridiagonal_solve", ctypes.c_int, [tridiagonal]),
         ("instruction_set", ctypes.c_char_p, []),
         ("version", ctypes.c_char_p, []),

@@ -1,30 +1,27 @@
-"""What the ops get, and what the kernels rely on: the shape of every operand, for every form.
+"""The operands of the native scan, and the checks of their shapes, dtypes and memory.
 
 The C++ code gets pointers and a few sizes. It reads and writes as much memory as those sizes say, so every call is
-checked here first: `check_scan` compares shapes with the table of the form, `dense` looks at dtype, device and memory.
-What only the contents of index tensors can tell is checked by the C++ code itself before it runs.
+checked here first: `check_shapes` compares all shapes with those that the form declares, `dense` checks dtype, device
+and memory. The values of index tensors are checked by the C++ code itself before it runs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, ClassVar, NamedTuple, NoReturn, Protocol
 
 import torch
 from torch import Tensor
 
 from autapse import checks
 
-FORMS = ("leaky", "chain", "shared_gate", "ugrnn", "gru", "lstm")
-GATES = {"leaky": 1, "chain": 1, "shared_gate": 2, "ugrnn": 2, "gru": 3, "lstm": 4}  # parts of the drive, H wide each
 ACTIVATIONS = ("tanh", "relu", "sigmoid", "identity", "modrelu")
 DTYPES = (torch.float32, torch.float64)
-MOST_INNER = 1 << 20  # inner steps or maps, so that no size overflows
+MOST_INNER = 1 << 20  # inner steps or maps; more could overflow a size
 
 
 class Operands(NamedTuple):
-    """The tensors of a scan, in the order of the ops' arguments. None is for what a form does not have."""
+    """The tensors of a scan, in the order of the ops' arguments. None if a form does not have one."""
 
     x: Tensor  # [N, D], or the drive [N, G] without a weight
     weight: Tensor | None  # [G, D]
@@ -38,10 +35,20 @@ class Operands(NamedTuple):
     beta: Tensor | None
 
 
+class FormOperands(NamedTuple):
+    """The last of the operands: those that belong to the form."""
+
+    matrix: Tensor
+    offset: Tensor | None = None
+    projection: Tensor | None = None
+    alpha: Tensor | None = None
+    beta: Tensor | None = None
+
+
 class Kind(NamedTuple):
     """Which recurrence a scan is, in the order of the ops' arguments."""
 
-    form: int  # index into FORMS
+    form: int  # index into KERNELS
     activation: int = 0  # index into ACTIVATIONS
     inner: int = 1  # inner steps of a leaky form, maps of a chain
     reset_after: bool = True
@@ -62,17 +69,34 @@ class Extent(NamedTuple):
 
 
 Shape = Sequence[int]
+Shapes = dict[str, Shape]  # name of an operand -> its shape
 
 
-def check_scan(operands: Operands, sizes: Tensor, kind: Kind) -> Extent:
-    """The sizes of a scan, if every operand has the shape that its form needs."""
-    return _check_shapes(kind, *[None if tensor is None else tensor.shape for tensor in (sizes, *operands)])
+class KernelForm(Protocol):
+    """What this folder needs to know about a form that has a kernel. The classes in autapse.forms provide it."""
+
+    name: ClassVar[str]
+    gates: ClassVar[int]  # parts of the drive, each H columns wide
+    activations: ClassVar[Sequence[str]]  # first ones of ACTIVATIONS
+    most_inner: ClassVar[int]
+
+    @staticmethod
+    def operand_shapes(kind: Kind, extent: Extent, given: dict[str, Any]) -> tuple[Shapes, Shapes]:
+        """The shapes of the needed and of the optional operands, apart from x, h0, weight and bias."""
+        ...
+
+    @classmethod
+    def reference_scan(cls, operands: Operands, sizes: Tensor, kind: Kind) -> Sequence[Tensor | None]:
+        """h, h_n, c and c_n of the scan in plain PyTorch, which autograd can differentiate twice."""
+        ...
 
 
-def check_scan_fake(operands: Operands, sizes: Tensor, kind: Kind) -> Extent:
-    """`check_scan` for tensors without data, whose sizes may be symbols that cannot be cached; dtype and device too."""
-    shapes = [None if tensor is None else tensor.shape for tensor in (sizes, *operands)]
-    extent = _check_shapes.__wrapped__(kind, *shapes)
+KERNELS: list[type[KernelForm]] = []  # filled by autapse.forms, in the order of src/abi.h
+
+
+def check_fake(operands: Operands, sizes: Tensor, kind: Kind) -> Extent:
+    """`check_shapes` for tensors without data; dtype and device too, since there is no memory to check."""
+    extent = check_shapes(kind, *[None if tensor is None else tensor.shape for tensor in (sizes, *operands)])
     for name, tensor in (*zip(Operands._fields, operands, strict=True), ("sizes", sizes)):
         if tensor is not None and tensor.device != operands.x.device:
             checks.fail(name, f"be on the device of x, {operands.x.device}", tensor.device)
@@ -81,8 +105,8 @@ def check_scan_fake(operands: Operands, sizes: Tensor, kind: Kind) -> Extent:
     return extent
 
 
-@lru_cache(maxsize=4096)  # calls of one shape come again and again
-def _check_shapes(kind: Kind, *shapes: Shape | None) -> Extent:
+def check_shapes(kind: Kind, *shapes: Shape | None) -> Extent:
+    """The sizes of a scan, if `sizes` and every operand have the shapes that the form needs."""
     given = dict(zip(("sizes", *Operands._fields), shapes, strict=True))
     _check_kind(kind)
     (steps,) = check_shape("sizes", given.pop("sizes"), (None,))
@@ -98,62 +122,35 @@ def _check_shapes(kind: Kind, *shapes: Shape | None) -> Extent:
     for name, got in given.items():
         shape = needed.get(name, optional.get(name))
         if shape is None and got is not None:
-            checks.fail(name, f"be None for this {FORMS[kind.form]}", f"a tensor of shape {tuple(got)}")
+            checks.fail(name, f"be None for this {KERNELS[kind.form].name}", f"a tensor of shape {tuple(got)}")
         elif shape is not None and (name in needed or got is not None):
             check_shape(name, got, shape)
     return extent
 
 
 def _check_kind(kind: Kind) -> None:
-    if not 0 <= kind.form < len(FORMS):
-        checks.fail("form", f"be from 0 to {len(FORMS) - 1}", kind.form)
-    form, most = FORMS[kind.form], len(ACTIVATIONS) - (FORMS[kind.form] != "leaky")  # modrelu comes last
-    if not 0 <= kind.activation < most:
-        checks.fail("activation", f"be from 0 to {most - 1} for the form {form}", kind.activation)
-    most = MOST_INNER if form in ("leaky", "chain") else 1
-    if not 1 <= kind.inner <= most:
-        checks.fail("inner", f"be from 1 to {most} for the form {form}", kind.inner)
+    if not 0 <= kind.form < len(KERNELS):
+        checks.fail("form", f"be from 0 to {len(KERNELS) - 1}", kind.form)
+    form = KERNELS[kind.form]
+    if not 0 <= kind.activation < len(form.activations):
+        rule = f"be from 0 to {len(form.activations) - 1} for the form {form.name}"
+        checks.fail("activation", rule, kind.activation)
+    if not 1 <= kind.inner <= form.most_inner:
+        checks.fail("inner", f"be from 1 to {form.most_inner} for the form {form.name}", kind.inner)
 
 
-def _shapes_of(
-    kind: Kind, extent: Extent, given: dict[str, Any]
-) -> tuple[dict[str, Shape], dict[str, Shape]]:  # needed, optional
-    """The shape of every operand that a form has. The one table of them; src/abi.h says the same in words."""
-    T, N, B, D, H, P, _ = extent
-    K = kind.inner
-    form = FORMS[kind.form]
-    G = GATES[form] * H
-    needed: dict[str, Shape] = {"x": (N, G if given["weight"] is None else D), "h0": (B, P)}
-    optional: dict[str, Shape] = {"weight": (G, D)}
-    if given["weight"] is not None:
-        optional["bias"] = (G,)
-    match form:
-        case "leaky":
-            needed["matrix"] = (H, H)
-            optional["alpha"] = optional["beta"] = (T, K) if kind.per_step else (H,)
-            if ACTIVATIONS[kind.activation] == "modrelu":
-                optional["offset"] = (H,)
-        case "chain":
-            needed["matrix"] = (K, H, H)
-            (needed if K > 1 else optional)["offset"] = (K - 1, H)
-        case "shared_gate":
-            needed |= {"matrix": (H, H), "alpha": (T, 2), "beta": (T, 2)}
-        case "ugrnn":
-            needed["matrix"] = (2 * H, H)
-        case "gru":
-            needed["matrix"] = (3 * H, H)
-            if kind.reset_after:
-                optional["offset"] = (H,)
-        case "lstm":
-            needed |= {"c0": (B, H), "matrix": (4 * H, P)}
-            optional |= {"offset": (3, H), "projection": (P, H)}
-            if given["projection"] is None:
-                needed["h0"] = (B, H)
-    return needed, optional
+def _shapes_of(kind: Kind, extent: Extent, given: dict[str, Any]) -> tuple[Shapes, Shapes]:  # needed, optional
+    """The shape of every operand that a form has; src/abi.h says the same in words."""
+    form, has_weight = KERNELS[kind.form], given["weight"] is not None
+    G = form.gates * extent.hidden
+    needed: Shapes = {"x": (extent.rows, extent.inputs if has_weight else G), "h0": (extent.batch, extent.outputs)}
+    optional: Shapes = {"weight": (G, extent.inputs)} | ({"bias": (G,)} if has_weight else {})
+    own, own_optional = form.operand_shapes(kind, extent, given)
+    return needed | own, optional | own_optional
 
 
 def check_shape(name: str, got: Shape | None, shape: Sequence[int | None]) -> Shape:
-    """`got`, the shape of a tensor, if it is `shape`, in which None is for any size; None is for no tensor at all."""
+    """`got`, the shape of a tensor (None: no tensor), if it matches `shape`, where None stands for any size."""
     if got is None or len(got) != len(shape) or any(w not in (None, g) for g, w in zip(got, shape, strict=True)):
         words = ", ".join("any" if size is None else str(size) for size in shape)
         rule = f"be a tensor of shape ({words}{',' * (len(shape) == 1)})"
@@ -162,29 +159,27 @@ def check_shape(name: str, got: Shape | None, shape: Sequence[int | None]) -> Sh
 
 
 def dense(names: Sequence[str], tensors: Sequence[Tensor | None], dtype: torch.dtype) -> list[Any]:
-    """Each tensor as the kernels read it: contiguous. Fails unless it has this dtype and is whole, on the CPU."""
-    made: list[Any] = []
-    for name, given in zip(names, tensors, strict=True):
+    """Each tensor, made contiguous. It must have this dtype, and its memory must be on the CPU and complete."""
+    contiguous: list[Any] = list(tensors)
+    for n, given in enumerate(tensors):
         if given is None:
-            made.append(None)
             continue
         if given.dtype is not dtype:
-            _fail_dtype(name, dtype, given.dtype)
-        tensor = given.contiguous()
+            _fail_dtype(names[n], dtype, given.dtype)
+        contiguous[n] = tensor = given.contiguous()
         if not tensor.is_cpu or tensor.untyped_storage().nbytes() < tensor.nbytes or tensor.storage_offset():
-            check_memory(name, tensor)
-        made.append(tensor)
-    return made
+            check_memory(names[n], tensor)
+    return contiguous
 
 
 def check_memory(name: str, tensor: Tensor) -> None:
-    """Fails unless the tensor is on the CPU and its storage, which Python code may have shrunk, has all elements."""
+    """The tensor must be on the CPU, and its storage, which Python code may have shrunk, must have all elements."""
     if not tensor.is_cpu:
         checks.fail(name, "be on the CPU", tensor.device)
-    there = tensor.untyped_storage().nbytes()
+    available = tensor.untyped_storage().nbytes()
     last = tensor.storage_offset() + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
-    if tensor.numel() and there < (last + 1) * tensor.element_size():
-        checks.fail(name, f"have memory for its shape {tuple(tensor.shape)}", f"a storage of {there} bytes")
+    if tensor.numel() and available < (last + 1) * tensor.element_size():
+        checks.fail(name, f"have memory for its shape {tuple(tensor.shape)}", f"a storage of {available} bytes")
 
 
 def check_dtype(dtype: torch.dtype) -> None:

@@ -1,14 +1,14 @@
 """The kernels as PyTorch ops: `autapse::scan` and `autapse::scan_backward`, with shapes and autograd.
 
-Both take what src/abi.h lists, in its shapes; `autapse.unfold.fused` builds that from a form. Whatever an op is called
-with, it checks it before the library gets a pointer; see `autapse.native.operands`.
+Both take the operands that src/abi.h lists, in its shapes; `Form.operands` gives those of a form. All arguments of
+an op are checked before the library gets a pointer; see `autapse.native.operands`.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Sequence
+from functools import cache, lru_cache
 from typing import Any, NamedTuple, NoReturn
 
 import torch
@@ -16,22 +16,22 @@ from torch import Tensor
 
 from autapse import checks
 from autapse.native import library
+from autapse.native.dispatch import is_plain
+from autapse.native.memory import fresh
 from autapse.native.operands import (
+    KERNELS,
     Extent,
     Kind,
     Operands,
     Shape,
     check_dtype,
-    check_scan,
-    check_scan_fake,
+    check_fake,
     check_shape,
+    check_shapes,
     dense,
 )
 
-HUGE = 4 << 20  # bytes from which fresh memory is asked for in huge pages
-
-
-Scan = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]  # h, h_n, c, c_n, reserve; empty where there is none
+Scan = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]  # h, h_n, c, c_n, reserve; empty if there is none
 
 _OPERANDS = (
     "Tensor x, Tensor? weight, Tensor? bias, Tensor h0, Tensor? c0, Tensor matrix, Tensor? offset, Tensor? projection, "
@@ -52,122 +52,111 @@ _library.define(
 
 def scan(operands: Operands, sizes: Tensor, kind: Kind, keep_cells: bool, save: bool) -> Scan:
     """The states of all steps and at the ends; `save` keeps what a backward pass needs."""
-    return torch.ops.autapse.scan(*operands, sizes, *kind, keep_cells, save)
+    if not is_plain(*operands, sizes):
+        return torch.ops.autapse.scan(*operands, sizes, *kind, keep_cells, save)
+    if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in operands):
+        return _Differentiable.apply(*operands, sizes, *kind, keep_cells, save)
+    return _forward(operands, sizes, kind, keep_cells, save)
+
+
+class Plan(NamedTuple):
+    """What depends on the kind, the dtype and the shapes of a scan only, so that equal calls share it."""
+
+    extent: Extent
+    problem: library.ScanStruct  # without pointers; to be copied
+    results: tuple[Shape, ...]  # the shapes of h, h_n, c, c_n and the reserve, if all are wanted
+
+
+def _plan(operands: Operands, sizes: Tensor, kind: Kind) -> Plan:
+    dtype = None if operands.x is None else operands.x.dtype
+    return _cached_plan(kind, dtype, *[None if t is None else t.shape for t in (sizes, *operands)])
+
+
+@lru_cache(maxsize=4096)
+def _cached_plan(kind: Kind, dtype: torch.dtype, *shapes: Shape | None) -> Plan:
+    extent = check_shapes(kind, *shapes)
+    check_dtype(dtype)
+    problem = library.ScanStruct(wide=dtype == torch.float64, **kind._asdict())
+    problem.steps, problem.rows, problem.batch, problem.inputs, problem.hidden, problem.outputs, _ = extent
+    return Plan(extent, problem, _result_shapes(extent, _reserve_columns(kind, extent, shapes[1:])))
+
+
+def _reserve_columns(kind: Kind, extent: Extent, operands: Sequence[object]) -> int:
+    """How many values the backward pass needs per row."""
+    present = tuple(name for name, operand in zip(Operands._fields, operands, strict=True) if operand is not None)
+    return _cached_reserve_columns(kind, int(extent.hidden), int(extent.outputs), present)
+
+
+@cache
+def _cached_reserve_columns(kind: Kind, hidden: int, outputs: int, present: tuple[str, ...]) -> int:
+    problem = library.ScanStruct(hidden=hidden, outputs=outputs, **kind._asdict())
+    for name in present:
+        setattr(problem, name, 1)  # only whether it is null counts
+    return library.native().autapse_reserve(ctypes.byref(problem))
+
+
+def _result_shapes(extent: Extent, reserve_columns: int) -> tuple[Shape, ...]:
+    _, rows, batch, _, hidden, outputs, cells = extent
+    c, c_n = ((rows, hidden), (batch, hidden)) if cells else ((0,), (0,))
+    return (rows, outputs), (batch, outputs), c, c_n, (rows, reserve_columns)
+
+
+def _wanted(results: Sequence[Shape], keep_cells: bool, save: bool) -> list[Shape]:
+    h, h_n, c, c_n, reserve = results
+    return [h, h_n, c if keep_cells or save else (0,), c_n, reserve if save else (0,)]
 
 
 class Described(NamedTuple):
     """A problem without its results, and the tensors that it points to, which must live as long as it does."""
 
-    problem: library.Problem
+    problem: library.ScanStruct
     operands: Operands
     sizes: Tensor
-    extent: Extent
+    plan: Plan
 
 
 def describe_problem(operands: Operands, sizes: Tensor, kind: Kind) -> Described:
-    """The problem of a scan, all of it checked but the values of `sizes`, which the library checks."""
-    extent = check_scan(operands, sizes, kind)
-    dtype = operands.x.dtype
-    check_dtype(dtype)
-    operands = Operands(*dense(Operands._fields, operands, dtype))
+    """The problem of a scan. All is checked here except the values of `sizes`, which the library checks."""
+    plan = _plan(operands, sizes, kind)
+    operands = Operands._make(dense(Operands._fields, operands, operands.x.dtype))
     (sizes,) = dense(("sizes",), (sizes,), torch.int64)
-    problem = library.Problem()
-    problem.form, problem.activation, problem.inner = kind.form, kind.activation, kind.inner
-    problem.reset_after, problem.per_step, problem.reverse = kind.reset_after, kind.per_step, kind.reverse
-    problem.wide = dtype == torch.float64
+    problem = library.ScanStruct.from_buffer_copy(plan.problem)
     problem.threads = torch.get_num_threads()
-    problem.steps, problem.rows, problem.batch, problem.inputs, problem.hidden, problem.outputs, _ = extent
     problem.sizes = sizes.data_ptr()
     for name, tensor in zip(Operands._fields, operands, strict=True):
         if tensor is not None:
             setattr(problem, name, tensor.data_ptr())
-    return Described(problem, operands, sizes, extent)
+    return Described(problem, operands, sizes, plan)
 
 
 def fail_sizes(sizes: Tensor, extent: Extent, reverse: bool) -> NoReturn:
-    """Say what `sizes` must be, after the library did not take them."""
+    """Say what `sizes` must be, after the library refused them."""
     words = "all be the same" if reverse else "never grow"
     rule = f"{words}, be from 0 to the batch size {extent.batch} and sum to the {extent.rows} rows of x"
     values = sizes.tolist()
     checks.fail("sizes", rule, [*values[:8], "..."] if len(values) > 8 else values, kind=checks.ShapeError)
 
 
-def _plain(like: Tensor, *shape: int) -> Tensor:
-    return like.new_empty(shape)
-
-
-def fresh(like: Tensor, *shape: int) -> Tensor:
-    """Memory for results: page faults on small pages would cost as much as the arithmetic."""
-    made = _plain(like, *shape)
-    if made.nbytes >= HUGE and made.device.type == "cpu" and library.available():
-        library.load().library.autapse_huge_pages(made.data_ptr(), made.nbytes)
-    return made
-
-
-def _reserve_columns(operands: Operands, kind: Kind, extent: Extent) -> int:
-    """How much a row's backward pass needs."""
-    there = tuple(name for name, tensor in zip(Operands._fields, operands, strict=True) if tensor is not None)
-    return _ask_reserve(kind, int(extent.hidden), int(extent.outputs), there)
-
-
-@cache
-def _ask_reserve(kind: Kind, hidden: int, outputs: int, there: tuple[str, ...]) -> int:
-    """The kernels know."""
-    problem = library.Problem(form=kind.form, activation=kind.activation, inner=kind.inner)
-    problem.reset_after, problem.per_step = kind.reset_after, kind.per_step
-    problem.hidden, problem.outputs = hidden, outputs
-    for name in there:
-        setattr(problem, name, 1)  # whether it is there is all that counts
-    return library.native().autapse_reserve(ctypes.byref(problem))
-
-
-def _result_shapes(operands: Operands, kind: Kind, extent: Extent, keep_cells: bool, save: bool) -> list[Shape]:
-    """The shapes of h, h_n, c, c_n and the reserve."""
-    _, rows, batch, _, hidden, outputs, cells = extent
-    return [
-        (rows, outputs),
-        (batch, outputs),
-        (rows, hidden) if cells and (keep_cells or save) else (0,),
-        (batch, hidden) if cells else (0,),
-        (rows, _reserve_columns(operands, kind, extent)) if save else (0,),
-    ]
-
-
-def _split(arguments: tuple[Any, ...]) -> tuple[Operands, Tensor, Kind, tuple[Any, ...]]:
-    count, kinds = len(Operands._fields), len(Kind._fields)
-    operands = Operands(*arguments[:count])
-    rest = arguments[count + 1 :]
-    return operands, arguments[count], Kind(*rest[:kinds]), tuple(rest[kinds:])
-
-
-def _scan(*arguments: Any) -> Scan:
-    operands, sizes, kind, (keep_cells, save) = _split(arguments)
-    problem, operands, sizes, extent = describe_problem(operands, sizes, kind)
-    results = [fresh(operands.x, *shape) for shape in _result_shapes(operands, kind, extent, keep_cells, save)]
+def _forward(operands: Operands, sizes: Tensor, kind: Kind, keep_cells: bool, save: bool) -> Scan:
+    problem, operands, sizes, plan = describe_problem(operands, sizes, kind)
+    results = [fresh(operands.x, shape) for shape in _wanted(plan.results, keep_cells, save)]
     h, h_n, c, c_n, reserve = results
     problem.h, problem.h_n, problem.c_n = h.data_ptr(), h_n.data_ptr(), c_n.data_ptr()
-    problem.c = c.data_ptr() if extent.cells and (keep_cells or save) else None
+    problem.c = c.data_ptr() if plan.extent.cells and (keep_cells or save) else None
     problem.reserve = reserve.data_ptr() if save else None
     if not library.run("forward", problem):
-        fail_sizes(sizes, extent, kind.reverse)
+        fail_sizes(sizes, plan.extent, kind.reverse)
     return tuple(results)  # type: ignore[return-value]
-
-
-def _scan_fake(*arguments: Any) -> Scan:
-    operands, sizes, kind, (keep_cells, save) = _split(arguments)
-    extent = check_scan_fake(operands, sizes, kind)
-    shapes = _result_shapes(operands, kind, extent, keep_cells, save)
-    return tuple(_plain(operands.x, *shape) for shape in shapes)  # type: ignore[return-value]
 
 
 _SAVED = ("grad_h", "grad_h_n", "grad_c", "grad_c_n", "h", "c", "reserve")
 
 
-def _scan_backward(*arguments: Any) -> tuple[Tensor, ...]:
-    saved, rest = arguments[: len(_SAVED)], arguments[len(_SAVED) :]
-    operands, sizes, kind, (needed,) = _split(rest)
-    problem, operands, sizes, extent = describe_problem(operands, sizes, kind)
-    _check_saved(saved, operands, kind, extent)
+def _backward(
+    saved: Sequence[Tensor | None], operands: Operands, sizes: Tensor, kind: Kind, needed: list[bool]
+) -> tuple[Tensor, ...]:
+    problem, operands, sizes, plan = describe_problem(operands, sizes, kind)
+    _check_saved(saved, plan.results)
     held = dense(_SAVED, saved, operands.x.dtype)
     results = _gradients(fresh, operands, needed)
     for name, tensor in zip(_SAVED, held, strict=True):
@@ -175,13 +164,13 @@ def _scan_backward(*arguments: Any) -> tuple[Tensor, ...]:
     for name, result in zip(Operands._fields, results, strict=True):
         setattr(problem, f"grad_{name}", result.data_ptr() if result.numel() else None)
     if not library.run("backward", problem):
-        fail_sizes(sizes, extent, kind.reverse)
+        fail_sizes(sizes, plan.extent, kind.reverse)
     return results
 
 
-def _check_saved(saved: tuple[Any, ...], operands: Operands, kind: Kind, extent: Extent) -> None:
-    """The gradients of a scan's results and what it saved have the shapes of the results."""
-    h, h_n, c, c_n, reserve = _result_shapes(operands, kind, extent, keep_cells=True, save=True)
+def _check_saved(saved: Sequence[Tensor | None], results: Sequence[Shape]) -> None:
+    """The gradients of a scan's results, and the results that were saved, must have the shapes of the results."""
+    h, h_n, c, c_n, reserve = results
     for name, tensor, shape in zip(_SAVED, saved, (h, h_n, c, c_n, h, c, reserve), strict=True):
         if tensor is not None and tensor.shape != shape:
             check_shape(name, tensor.shape, shape)
@@ -189,18 +178,52 @@ def _check_saved(saved: tuple[Any, ...], operands: Operands, kind: Kind, extent:
             check_shape(name, None, shape)
 
 
-def _gradients(make: Callable[..., Tensor], operands: Operands, needed: list[bool]) -> tuple[Tensor, ...]:
+def _gradients(make: Callable[[Tensor, Shape], Tensor], operands: Operands, needed: list[bool]) -> tuple[Tensor, ...]:
     if len(needed) != len(operands):
         checks.fail("needed", f"have {len(operands)} entries, one per operand", needed)
     pairs = zip(operands, needed, strict=True)
-    return tuple(make(operands.x, *(t.shape if wanted and t is not None else (0,))) for t, wanted in pairs)
+    return tuple(make(operands.x, t.shape if wanted and t is not None else (0,)) for t, wanted in pairs)
+
+
+# The ops ------------------------------------------------------------------------------------------------------------
+
+
+def _split(arguments: tuple[Any, ...]) -> tuple[Operands, Tensor, Kind, tuple[Any, ...]]:
+    """The flat arguments of an op as operands, sizes, kind and the rest."""
+    count, kinds = len(Operands._fields), len(Kind._fields)
+    rest = arguments[count + 1 :]
+    return Operands(*arguments[:count]), arguments[count], Kind(*rest[:kinds]), tuple(rest[kinds:])
+
+
+def _scan(*arguments: Any) -> Scan:
+    operands, sizes, kind, rest = _split(arguments)
+    return _forward(operands, sizes, kind, *rest)
+
+
+def _scan_backward(*arguments: Any) -> tuple[Tensor, ...]:
+    operands, sizes, kind, (needed,) = _split(arguments[len(_SAVED) :])
+    return _backward(arguments[: len(_SAVED)], operands, sizes, kind, needed)
+
+
+def _empty(like: Tensor, shape: Shape) -> Tensor:
+    return like.new_empty(shape)
+
+
+def _fake_shapes(operands: Operands, sizes: Tensor, kind: Kind) -> tuple[Shape, ...]:
+    extent = check_fake(operands, sizes, kind)  # sizes may be symbols, so nothing is cached
+    return _result_shapes(extent, _reserve_columns(kind, extent, operands))
+
+
+def _scan_fake(*arguments: Any) -> Scan:
+    operands, sizes, kind, rest = _split(arguments)
+    shapes = _wanted(_fake_shapes(operands, sizes, kind), *rest)
+    return tuple(_empty(operands.x, shape) for shape in shapes)  # type: ignore[return-value]
 
 
 def _scan_backward_fake(*arguments: Any) -> tuple[Tensor, ...]:
-    saved, rest = arguments[: len(_SAVED)], arguments[len(_SAVED) :]
-    operands, sizes, kind, (needed,) = _split(rest)
-    _check_saved(saved, operands, kind, check_scan_fake(operands, sizes, kind))
-    return _gradients(_plain, operands, needed)
+    operands, sizes, kind, (needed,) = _split(arguments[len(_SAVED) :])
+    _check_saved(arguments[: len(_SAVED)], _fake_shapes(operands, sizes, kind))
+    return _gradients(_empty, operands, needed)
 
 
 _library.impl("scan", _scan, "CPU")
@@ -210,19 +233,20 @@ torch.library.register_fake("autapse::scan_backward", _scan_backward_fake)
 
 
 class _Differentiable(torch.autograd.Function):
-    """Autograd of `scan`: its backward op, or `second_order` where the gradient is itself to be differentiated.
+    """Autograd of `scan`: its backward op, or the reference if the gradient itself is to be differentiated.
 
-    `torch.library.register_autograd` would do the same, but reads the op's schema anew at each call, which costs as
-    much as a hundred steps of a small network.
+    `torch.library.register_autograd` would do the same, but it parses the op's schema at each call, which costs as much
+    as a hundred steps of a small network.
     """
-
-    second_order: Callable[..., tuple[Tensor | None, ...]]
 
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> Scan:
-        operands, sizes, kind, (_, save) = _split(arguments)
-        with torch._C._AutoDispatchBelowAutograd():
-            results = torch.ops.autapse.scan.default(*arguments)
+        operands, sizes, kind, (keep_cells, save) = _split(arguments)
+        if is_plain(*operands, sizes):
+            results = _forward(operands, sizes, kind, keep_cells, save)
+        else:
+            with torch._C._AutoDispatchBelowAutograd():
+                results = torch.ops.autapse.scan.default(*arguments)
         h, _, c, _, reserve = results
         ctx.save_for_backward(h, c, reserve, sizes, *operands)
         ctx.kind, ctx.saved = kind, save
@@ -232,17 +256,35 @@ class _Differentiable(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
-        h, c, reserve, sizes, *saved = ctx.saved_tensors
-        operands, kind = Operands(*saved), ctx.kind
+        h, c, reserve, sizes, *inputs = ctx.saved_tensors
+        operands, kind = Operands(*inputs), ctx.kind
         needed = list(ctx.needs_input_grad[: len(operands)])
         rest = [None] * (3 + len(kind))
         if torch.is_grad_enabled():
-            return *_Differentiable.second_order(operands, sizes, kind, gradients[:4], needed), *rest
+            return *_second_order(operands, sizes, kind, gradients[:4], needed), *rest
         if not ctx.saved:
             raise RuntimeError("scan was called with save=False, so it has no gradient. Call it with save=True.")
-        gh, gh_n, gc, gc_n, _ = gradients
-        found = torch.ops.autapse.scan_backward(gh, gh_n, gc, gc_n, h, c, reserve, *operands, sizes, *kind, needed)
-        return *(g if wanted else None for g, wanted in zip(found, needed, strict=True)), *rest
+        saved = (*gradients[:4], h, c, reserve)
+        if is_plain(*saved, *operands, sizes):
+            results = _backward(saved, operands, sizes, kind, needed)
+        else:
+            results = torch.ops.autapse.scan_backward(*saved, *operands, sizes, *kind, needed)
+        return *(g if wanted else None for g, wanted in zip(results, needed, strict=True)), *rest
+
+
+def _second_order(
+    operands: Operands, sizes: Tensor, kind: Kind, gradients: Sequence[Tensor | None], needed: Sequence[bool]
+) -> tuple[Tensor | None, ...]:
+    """The gradient of the scan as a function that autograd can differentiate again: that of the form's reference."""
+    # Views, so that autograd differentiates with respect to the operands themselves and not to what they depend on.
+    views: list[Any] = [None if t is None else t.view_as(t) for t in operands]
+    outputs = KERNELS[kind.form].reference_scan(Operands(*views), sizes, kind)
+    pairs = [(o, g) for o, g in zip(outputs, gradients, strict=True) if o is not None and g is not None]
+    inputs = [t for t, need in zip(views, needed, strict=True) if need]
+    values = iter(
+        torch.autograd.grad([o for o, _ in pairs], inputs, [g for _, g in pairs], create_graph=True, allow_unused=True)
+    )
+    return tuple(next(values) if need else None for need in needed)
 
 
 def _scan_autograd(*arguments: Any) -> Scan:
@@ -253,8 +295,3 @@ def _scan_autograd(*arguments: Any) -> Scan:
 
 
 _library.impl("scan", _scan_autograd, "Autograd")
-
-
-def register_second_order(second_order: Callable[..., tuple[Tensor | None, ...]]) -> None:
-    """What differentiates the gradient of `scan` again; this folder knows no other implementation of a form."""
-    _Differentiable.second_order = staticmethod(second_order)

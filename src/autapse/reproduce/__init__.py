@@ -1,4 +1,4 @@
-"""The papers' experiments as recipes: what each table's cell trains, what the paper found, and what it leaves open."""
+"""The papers' experiments as recipes: what each cell of a table trains, what the paper found, what it leaves open."""
 
 from autapse.reproduce.recipe import (
     Difference,

@@ -1,4 +1,4 @@
-"""One cell of a paper's table with our results of it."""
+"""One cell of a paper's table, with our results."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Results = dict[str, list[Result]]
 
 
 @dataclass(frozen=True)
-class Cell:
-    """A row in a column. It has one recipe, or one for each width of its network, or none."""
+class TableCell:
+    """A row in a column. It has one recipe, or one for each width of its network, or no recipe."""
 
     row: Row
     column: Column
@@ -28,7 +28,7 @@ class Cell:
 
     @property
     def recipe(self) -> Recipe | None:
-        """A recipe that has the paper's number, if one does: the number is the same for all widths."""
+        """A recipe that has the paper's number, if there is one: the number is the same for all widths."""
         return next((one for one in self.recipes.values() if one.paper), next(iter(self.recipes.values()), None))
 
     @property
@@ -57,8 +57,8 @@ def paper_number(recipe: Recipe) -> bool | float | None:
     return next((recipe.paper[unit] for unit in UNITS if unit in recipe.paper), None)
 
 
-def cell_of(layout: Layout, row: Row, column: Column, results: Results) -> Cell:
-    """A cell with its results, or with those of the recipe that trains the same."""
+def cell_of(layout: Layout, row: Row, column: Column, results: Results) -> TableCell:
+    """A cell with its results, or with those of another recipe that trains the same."""
     recipes = {name: layout.cells[row.id, name] for name in layout.variants(column) if (row.id, name) in layout.cells}
     own = {name: results.get(recipe.id) or results.get(row.also, []) for name, recipe in recipes.items()}
-    return Cell(row, column, recipes, own, layout.reason(row))
+    return TableCell(row, column, recipes, own, layout.reason(row))

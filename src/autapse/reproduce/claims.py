@@ -1,4 +1,4 @@
-"""What a paper claims, and whether it held here: `reproductions/<paper>/paper.toml`.
+"""The claims of a paper, and whether they hold in our results: `reproductions/<paper>/paper.toml`.
 
     name = "RIN"
 
@@ -13,7 +13,7 @@ Every line of `compare` is `<recipe> <relation> <recipe or number>`, with recipe
     A solves       A solved its task
     A fails        A did not
 
-`mean:table3/rin/*` is the mean of all these recipes; any other name with a star is the one that validation chose.
+`mean:table3/rin/*` is the mean of all these recipes. Any other name with a star is the recipe that validated best.
 `measure` says what is compared: the score, the time to the best model, or the training loss at the end.
 """
 
@@ -77,7 +77,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Judgement:
-    """A claim with what was found here."""
+    """A claim with our comparisons."""
 
     claim: Claim
     comparisons: tuple[Comparison, ...]
@@ -94,7 +94,7 @@ class Judgement:
 
     @property
     def verdict(self) -> str:
-        """The outcome, and in how many comparisons, if not in all."""
+        """The outcome, with the number of comparisons if it is not all."""
         run = [one.holds for one in self.comparisons if one.holds is not None]
         if self.outcome == "held so far":
             return f"held so far ({len(run)} of {len(self.comparisons)} compared)"
@@ -110,7 +110,7 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What claims of one paper are judged by."""
+    """The recipes and results that the claims of a paper are judged by."""
 
     paper: str
     recipes: dict[str, Recipe]

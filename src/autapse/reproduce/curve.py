@@ -1,4 +1,4 @@
-"""A learning curve in few points, to be kept in a result file."""
+"""A learning curve in few points, for a result file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DIGITS = 5
 
 @dataclass(frozen=True)
 class Curve:
-    """Training loss and validation score over epochs; each point stands for an interval of steps."""
+    """Training loss and validation score over epochs; each point is for an interval of steps."""
 
     epoch: tuple[float, ...]
     """End of each interval."""

@@ -1,4 +1,4 @@
-"""What differs between our runs and the paper's, in few lines: runs with the same differences share one."""
+"""The differences between our runs and the paper's, in few lines: runs with the same differences share a line."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _settings(found: list[Result]) -> list[str]:
         for one in result.differences:
             if one.setting not in UNLISTED:
                 _, _, name = one.setting.partition(".")
-                reading = ", our reading" if one.setting in result.inferred else ""
+                reading = ", our choice" if one.setting in result.inferred else ""
                 texts.append(f"{name}: {_value(one.here)} (paper: {_value(one.paper)}{reading})")
     return list(dict.fromkeys(texts))
 
@@ -65,7 +65,7 @@ def _endings(runs: dict[str, list[Result]]) -> Iterator[tuple[str, dict[str, Non
 
 
 def _name(members: tuple[str, ...], names: Names, runs: list[str]) -> str:
-    """A set of recipes in words, as short as possible: All, All but X, HAR-2 (RNN, GRU), DSA-19."""
+    """A short name for a set of recipes: All, All but X, HAR-2 (RNN, GRU), DSA-19."""
     left_out = tuple(recipe for recipe in runs if recipe not in members)
     if not left_out and len(members) > 1:
         return "All"
@@ -78,7 +78,7 @@ def _name(members: tuple[str, ...], names: Names, runs: list[str]) -> str:
 
 
 def _grouped(members: tuple[str, ...], names: Names, runs: list[str], by: int) -> str:
-    """Recipes grouped by column (0) or by row (1); a group without brackets is all of that column or row."""
+    """Recipes grouped by column (0) or by row (1). A group without brackets is a complete column or row."""
     parts = []
     for group in dict.fromkeys(names[recipe][by] for recipe in members):
         inside = [names[recipe][1 - by] for recipe in members if names[recipe][by] == group]

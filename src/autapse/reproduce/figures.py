@@ -1,4 +1,4 @@
-"""The papers' learning curves from our results: the numbers of each picture, and whether a picture is up to date."""
+"""The papers' learning curves, from our results: the values of each picture, and whether a picture is up to date."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Picture:
 
     @property
     def mark(self) -> str:
-        """A comment at the end of the picture that names what it was drawn from, whatever drew it."""
+        """A comment at the end of the picture with a checksum of the drawn values."""
         content = json.dumps([asdict(panel) for panel in self.panels], sort_keys=True)
         return f"<!-- drawn from {hashlib.sha256(content.encode()).hexdigest()[:16]} -->\n"
 

@@ -13,7 +13,7 @@
     id = "har-2/fastrnn"
     labels = ["HAR-2", "FastRNN"]
 
-The paper's numbers are in the recipes; those of cells without a recipe are in `cited` of their row, by column or fact.
+The paper's numbers are in the recipes. For cells without a recipe they are in `cited` of the row, by column or fact.
 A column whose id has a star stands for several recipes of one network, such as several widths.
 """
 
@@ -25,9 +25,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from autapse import checks
+from autapse import checks, records
 from autapse.reproduce.recipe import Recipe, read_toml, recipes_below
-from autapse.reproduce.record import from_content
 
 FILE = "table.toml"
 FACTS = {
@@ -80,7 +79,7 @@ class Mean:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shape:
+class TableShape:
     """What table.toml has."""
 
     caption: str
@@ -101,7 +100,7 @@ class Shape:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Layout(Shape):
+class Layout(TableShape):
     """The shape of a table, and the recipes that fill it."""
 
     id: str
@@ -181,7 +180,7 @@ def read_layouts(root: Path, paper: str) -> list[Layout]:
 
 def read_layout(root: Path, folder: Path) -> Layout:
     path = folder / FILE
-    shape = from_content(Shape, read_toml(path), path)
+    shape = records.read(TableShape, read_toml(path), path)
     name = folder.relative_to(root).as_posix()
     layout = Layout(**vars(shape), id=name, recipes=tuple(recipes_below(name, root)))
     for complaint in _complaints(layout):

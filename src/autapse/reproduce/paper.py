@@ -1,16 +1,15 @@
-"""A paper as the page shows it: its claims, its tables, its figures."""
+"""A paper on the page: its claims, its tables and its figures."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from autapse import checks
+from autapse import checks, records
 from autapse.reproduce.claims import Claim, Evidence, Judgement
 from autapse.reproduce.figures import Figure, Picture, picture_of
 from autapse.reproduce.layout import Layout, read_layouts
 from autapse.reproduce.recipe import read_toml
-from autapse.reproduce.record import from_content
 from autapse.reproduce.result import Result
 from autapse.reproduce.table import render_table
 
@@ -19,7 +18,7 @@ FILE = "paper.toml"
 
 @dataclass(frozen=True, kw_only=True)
 class Content:
-    """What paper.toml has."""
+    """The content of paper.toml."""
 
     name: str
     year: int
@@ -28,14 +27,16 @@ class Content:
 
 
 @dataclass(frozen=True)
-class Paper:
+class PublishedPaper:
+    """A paper with the tables that we reproduce."""
+
     source: Path
     content: Content
     layouts: tuple[Layout, ...]
 
     @property
     def id(self) -> str:
-        """Its folder: rin."""
+        """The name of its folder: rin."""
         return self.source.parent.name
 
     def judgements(self, results: dict[str, list[Result]]) -> list[Judgement]:
@@ -56,14 +57,14 @@ class Paper:
         return "\n\n".join([f"## {self.content.name} ({self.content.year})", f"*{title}*", *tables, *pictures])
 
 
-def read_papers(root: Path) -> list[Paper]:
+def read_papers(root: Path) -> list[PublishedPaper]:
     """All papers below a folder, the oldest first."""
     papers = [_read(root, path) for path in sorted(root.glob(f"*/{FILE}"))]
     return sorted(papers, key=lambda paper: paper.content.year)
 
 
-def _read(root: Path, path: Path) -> Paper:
-    content, name = from_content(Content, read_toml(path), path), path.parent.name
+def _read(root: Path, path: Path) -> PublishedPaper:
+    content, name = records.read(Content, read_toml(path), path), path.parent.name
     layouts = tuple(read_layouts(root, name))
     known = {recipe.id for layout in layouts for recipe in layout.recipes}
     for figure in content.figure:
@@ -74,10 +75,10 @@ def _read(root: Path, path: Path) -> Paper:
         for row in layout.row:
             if row.also:
                 check_recipe(f"{root / layout.id}: also of {row.id!r}", row.also, known)
-    return Paper(path, content, layouts)
+    return PublishedPaper(path, content, layouts)
 
 
 def check_recipe(argument: str, name: str, known: set[str]) -> None:
-    """An error unless there is such a recipe."""
+    """Raise an error unless the recipe exists."""
     if name not in known:
-        checks.fail(argument, "be a recipe that there is", name, checks.closest(name, known))
+        checks.fail(argument, "be a recipe that exists", name, checks.closest(name, known))

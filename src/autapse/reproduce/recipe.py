@@ -1,10 +1,10 @@
 """Recipes: one TOML file per cell of a paper's table, `reproductions/<paper>/<table>/<column>/<row>.toml`.
 
-What several cells share stands once, in a `common.toml` beside or above them; files are merged from the top down, key
-by key, the cell's own last. The tables of a file:
+Settings that several cells share are in a `common.toml` beside or above them. Files are merged from the top down, key
+by key; the cell's own file comes last. The tables of a file:
 
     [about]     title (of the paper), table, column, row, note, mean (of the column, where the paper gives it), unit
-                (error, accuracy, perplexity: of the table, for a row that the paper does not have)
+                (error, accuracy, perplexity: the table's, for a row that the paper does not have)
     [task]      name, and the task's options
     [model]     the model's settings
     [training]  the training's settings
@@ -15,7 +15,7 @@ by key, the cell's own last. The tables of a file:
     [budget]    "training.learning_rate" = 1e-3: what replaces the paper's setting when time is short; reason = "why";
                 "paper" keeps the paper's setting where a common.toml above replaces it
 
-TOML has no word for nothing: a setting that is "none" is None. (On the command line None does as well.)
+TOML has no null: write "none" for None. (The command line accepts None too.)
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from autapse.training.config import RunConfig
 
 COMMON = "common.toml"
-NO_RECIPES = (COMMON, "paper.toml", "table.toml")  # what the page shows, and in which shape: claims.py, layout.py
-MOST = 64 << 10  # bytes of a file; tomllib takes memory in the square of a dotted name's length
+NO_RECIPES = (COMMON, "paper.toml", "table.toml")  # for the page: claims.py, layout.py
+MOST = 64 << 10  # bytes of a file; tomllib's memory grows with the square of a dotted name's length
 RUN = ("task", "model", "training")  # the tables of a RunConfig, which knows their settings
 KEYS = {
     "about": ("title", "table", "column", "row", "mean", "unit", "note"),
@@ -44,7 +44,7 @@ KEYS = {
 DOTTED = ("inferred", "budget")  # their keys are settings of other tables, as in "training.epochs"
 TABLES = (*RUN, *KEYS, *DOTTED)
 EITHER_OR = {"training.steps": "training.epochs", "training.epochs": "training.steps"}
-NO_MATTER = ("training.device", "training.checkpoint_seconds", "training.seed")  # nothing a paper could say
+NO_MATTER = ("training.device", "training.checkpoint_seconds", "training.seed")  # a paper does not state these
 
 Settings = dict[str, dict[str, Any]]
 
@@ -64,7 +64,7 @@ class Recipe:
     """One cell of a paper's table."""
 
     id: str
-    """Where it stands: rin/table1/sequential-mnist/rin-1-100."""
+    """Its path below reproductions/: rin/table1/sequential-mnist/rin-1-100."""
     path: Path
     """The cell's own file."""
     settings: Settings
@@ -76,12 +76,12 @@ class Recipe:
 
     @property
     def paper(self) -> dict[str, Any]:
-        """What the paper found; empty where it has no such cell."""
+        """What the paper found; empty if it has no such cell."""
         return self.settings["paper"]
 
     @property
     def inferred(self) -> dict[str, str]:
-        """What the paper leaves open, and how it is read here, by setting."""
+        """What the paper leaves open, and what we chose, by setting."""
         return self.settings["inferred"]
 
     @property
@@ -95,10 +95,12 @@ class Recipe:
         return checks.boolean(f"{self.path}: protocol.refit", self.settings["protocol"].get("refit", False))
 
     def config(self, budget: bool = False, overrides: Mapping[str, Any] | None = None) -> RunConfig:
-        """The run: the paper's; with `budget` the one for little time; `overrides` come last.
+        """The settings of the run.
 
-        Overrides are by dotted name, {"training.steps": 100}; words are read as TOML values where they are some, so
-        that those of a command line, {"training.steps": "100"}, do as well.
+        Args:
+            budget: whether to use the settings for a short training instead of the paper's.
+            overrides: other values, by dotted name: {"training.steps": 100}. Text is read as a TOML value if it is
+                one, so that text from a command line, {"training.steps": "100"}, works too.
         """
         run = {name: dict(self.settings[name]) for name in RUN}
         config = self._read(run, f"{self.path} (with the {COMMON} above it)")
@@ -114,7 +116,7 @@ class Recipe:
         return config
 
     def differences(self, config: RunConfig) -> list[Difference]:
-        """Where a run's settings are not the paper's, and why."""
+        """The settings of a run that are not the paper's, and why."""
         paper, here, short = _flat(self.config()), _flat(config), _flat(self.config(budget=True))
         because = self.settings["budget"].get("reason", "")
         return [
@@ -133,7 +135,7 @@ class Recipe:
 
 
 def recipes_root() -> Path:
-    """The recipes' folder: beside the sources in a repository, inside the package where it is installed."""
+    """The folder of the recipes: beside the sources in a repository, inside the package if it is installed."""
     package = Path(__file__).parents[1]
     for place in (package.parents[1] / "reproductions", package / "reproductions"):
         if place.is_dir():
@@ -148,7 +150,7 @@ def all_recipes(root: Path | None = None) -> list[Recipe]:
 
 
 def recipes_below(prefix: str, root: Path | None = None) -> list[Recipe]:
-    """The recipe of that id, or all below that folder: rin, rin/table1, rin/table1/permuted-mnist."""
+    """The recipe with that id, or all recipes below a folder: rin, rin/table1, rin/table1/permuted-mnist."""
     root = recipes_root() if root is None else root
     names = _ids(root)
     prefix = prefix.strip("/")
@@ -159,7 +161,7 @@ def recipes_below(prefix: str, root: Path | None = None) -> list[Recipe]:
 
 
 def find_recipe(name: str, root: Path | None = None) -> Recipe:
-    """The recipe of an id; of a folder's name, an error that lists what is in it."""
+    """The recipe of an id. If it is a folder, the error lists what is in it."""
     root = recipes_root() if root is None else root
     names = _ids(root)
     name = name.strip("/")
@@ -186,19 +188,19 @@ def read_recipe(root: Path, name: str) -> Recipe:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """What a TOML file holds; a file that cannot be read is an error of one line."""
+    """The content of a TOML file; a file that cannot be read is an error of one line."""
     try:
         text = files.read_bytes(path, limit=MOST)
     except OSError as error:
         raise checks.InputError(f"{path} cannot be read: {error.strerror}.") from None
     try:
         return tomllib.loads(text.decode())
-    except (ValueError, RecursionError) as error:  # also lists nested thousands deep, and numbers as long
-        raise checks.InputError(f"{path} is no TOML: {error}.") from None
+    except (ValueError, RecursionError) as error:  # also for deeply nested lists and very long numbers
+        raise checks.InputError(f"{path} is not TOML: {error}.") from None
 
 
 def read_tables(path: Path) -> Settings:
-    """One file as it is; what is no TOML, no table or no known key is an error of one line that names the file."""
+    """The tables of one file. Anything that is not TOML, not a table or not a known key is an error of one line."""
     content = read_toml(path)
     for table, settings in content.items():
         _check_table(path, table, settings)
@@ -219,7 +221,7 @@ def _check_table(path: Path, table: str, settings: Any) -> None:
 
 
 def _check_dotted(argument: str, name: str, tables: Iterable[str] = RUN) -> None:
-    """Text such as training.epochs."""
+    """Check that a name is one such as training.epochs."""
     table, dot, key = name.partition(".")
     if not (dot and key and table in tables):
         checks.fail(argument, f"be <table>.<setting>, the table one of {', '.join(tables)}", name)
@@ -229,7 +231,7 @@ def _replace(settings: Settings, name: str, value: Any) -> None:
     table, _, key = name.partition(".")
     settings[table][key] = value
     other = EITHER_OR.get(name, "")
-    if other:  # a cell's steps take the place of the epochs above it, and the other way round
+    if other:  # the steps of a cell replace the epochs above it, and vice versa
         settings[table].pop(other.partition(".")[2], None)
 
 
@@ -247,7 +249,7 @@ def _none(value: Any) -> Any:
 
 
 def _flat(config: RunConfig) -> dict[str, Any]:
-    """A config by dotted names; steps are None where epochs decide."""
+    """A config by dotted names; steps are None if epochs are set."""
     content = config.to_json()
     flat = {f"{table}.{key}": value for table in RUN for key, value in content[table].items()}
     if flat.get("training.epochs") is not None:
@@ -272,7 +274,7 @@ def _natural(name: str) -> list[tuple[float, str]]:
 
 
 def _unknown(name: str, names: list[str]) -> NoReturn:
-    """No recipe and no folder of that name."""
+    """Raise the error for a name that is neither a recipe nor a folder."""
     folders = {"/".join(other.split("/")[:depth]) for other in names for depth in range(1, other.count("/") + 1)}
     remedy = checks.closest(name, [*names, *folders])
     tops = ", ".join(dict.fromkeys(other.partition("/")[0] for other in names)) or "none"

@@ -7,11 +7,11 @@ from itertools import chain
 from pathlib import Path
 
 from autapse import checks, files
-from autapse.benchmark.page import fill_between, markdown_table
 from autapse.reproduce.claims import OUTCOMES
 from autapse.reproduce.figures import FOLDER, Picture
-from autapse.reproduce.paper import Paper, check_recipe
+from autapse.reproduce.paper import PublishedPaper, check_recipe
 from autapse.reproduce.result import Result
+from autapse.results.page import fill_between, markdown_table
 
 START, END = "<!-- results -->", "<!-- end of results -->"
 INTRODUCTION = f"""# The papers' tables, trained again
@@ -35,27 +35,27 @@ Each table has the shape that it has in its paper, with our numbers in bold besi
 """
 
 
-def render(results: dict[str, list[Result]], papers: list[Paper]) -> str:
-    """The page between its marks: the claims, then paper by paper."""
+def render(results: dict[str, list[Result]], papers: list[PublishedPaper]) -> str:
+    """The text between the page's marks: the claims, then paper by paper."""
     known = {recipe.id for paper in papers for layout in paper.layouts for recipe in layout.recipes}
     for name in results:
         check_recipe("recipe of a result", name, known)
     return "\n\n".join([_summary(results, papers), *(paper.render(results) for paper in papers)])
 
 
-def _summary(results: dict[str, list[Result]], papers: list[Paper]) -> str:
+def _summary(results: dict[str, list[Result]], papers: list[PublishedPaper]) -> str:
     judged = [(paper.content.name, one) for paper in papers for one in paper.judgements(results)]
     rows = [(name, one.claim.text, one.verdict, one.numbers) for name, one in judged]
     numbers = Counter(one.outcome for _, one in judged)
     count = ", ".join(f"{numbers[outcome]} {outcome}" for outcome in OUTCOMES if numbers[outcome])
-    table = markdown_table(["paper", "claim", "here", "by these numbers"], rows)
-    return "\n\n".join(["## What the papers claim, and what held here", f"{len(judged)} claims: {count}.", table])
+    table = markdown_table(["paper", "claim", "here", "numbers"], rows)
+    return "\n\n".join(["## Claims of the papers, and our results", f"{len(judged)} claims: {count}.", table])
 
 
-def write_page(path: Path, results: dict[str, list[Result]], papers: list[Paper]) -> list[str]:
-    """Fill the page, which is begun if there is none, and draw its pictures.
+def write_page(path: Path, results: dict[str, list[Result]], papers: list[PublishedPaper]) -> list[str]:
+    """Write the page and draw its pictures; a missing page is created.
 
-    Returns what a person should know: which pictures could not be drawn, and why.
+    Returns notes for the user: which pictures could not be drawn, and why.
     """
     page = path.read_text(encoding="utf-8") if path.exists() else INTRODUCTION
     filled = _filled(path, page, render(results, papers))
@@ -71,19 +71,19 @@ def write_page(path: Path, results: dict[str, list[Result]], papers: list[Paper]
     return []
 
 
-def check_page(path: Path, results: dict[str, list[Result]], papers: list[Paper]) -> None:
-    """An error unless the page and its pictures are what the results give."""
+def check_page(path: Path, results: dict[str, list[Result]], papers: list[PublishedPaper]) -> None:
+    """Raise an error unless the page and its pictures match the results."""
     page = path.read_text(encoding="utf-8") if path.exists() else ""
     remedy = "Run: autapse reproduce report"
     if page != _filled(path, page or INTRODUCTION, render(results, papers)):
-        raise checks.InputError(f"{path} is not what the results give. {remedy}")
+        raise checks.InputError(f"{path} does not match the results. {remedy}")
     for picture in _pictures(results, papers):
         if not picture.is_up_to_date(path.parent / FOLDER):
             name = path.parent / FOLDER / picture.figure.file
-            raise checks.InputError(f"{name} is not what the results give. {remedy}")
+            raise checks.InputError(f"{name} does not match the results. {remedy}")
 
 
-def _pictures(results: dict[str, list[Result]], papers: list[Paper]) -> list[Picture]:
+def _pictures(results: dict[str, list[Result]], papers: list[PublishedPaper]) -> list[Picture]:
     return list(chain.from_iterable(paper.pictures(results) for paper in papers))
 
 

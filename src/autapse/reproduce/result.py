@@ -1,25 +1,24 @@
-"""Result files: what one trained recipe gave, and all that is needed to judge it."""
+"""Result files: the result of one trained recipe, with everything that is needed to judge it."""
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from autapse import files
+from autapse.records import Record
 from autapse.reproduce.curve import Curve
 from autapse.reproduce.recipe import Difference
-from autapse.reproduce.record import from_content
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result:
-    """One recipe, trained once. Scores are in the paper's unit unless it is said otherwise."""
+class Result(Record):
+    """One recipe, trained once. Scores are in the paper's unit, except where a field says otherwise."""
 
     recipe: str
     command: str
-    """What a reader types to train it again."""
+    """The command that trains it again."""
     commit: str | None
     unit: str
     """accuracy (percent), error, perplexity or solved."""
@@ -64,21 +63,21 @@ class Result:
 
 def read_result(path: Path) -> Result:
     """The result in a file; a file that is not a result is an error of one line."""
-    return from_content(Result, files.read_json(path), path)
+    return Result.from_json(files.read_json(path), path)
 
 
 def write_result(path: Path, result: Result) -> None:
-    files.write_json(path, dataclasses.asdict(result))
+    files.write_json(path, result.to_json())
 
 
 def result_path(root: Path, recipe: str, seed: int) -> Path:
-    """Where a result is kept: reproductions/rin/results/table1/sequential-mnist/rin-1-100.json."""
+    """The file of a result: reproductions/rin/results/table1/sequential-mnist/rin-1-100.json."""
     paper, _, rest = recipe.partition("/")
     return root / paper / "results" / f"{rest}{f'-seed{seed}' if seed else ''}.json"
 
 
 def read_results(*roots: Path) -> dict[str, list[Result]]:
-    """All results in some folders by recipe, sorted by seed; of the same recipe and seed, the last folder's counts."""
+    """All results in some folders by recipe, sorted by seed. For the same recipe and seed, the last folder counts."""
     newest: dict[tuple[str, int], Result] = {}
     for root in roots:
         for path in sorted(root.glob("*/results/*/**/*.json")):

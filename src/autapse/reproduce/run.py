@@ -1,4 +1,4 @@
-"""A recipe trained on this machine, and its result."""
+"""Train a recipe on this machine, and make its result."""
 
 from __future__ import annotations
 
@@ -8,29 +8,30 @@ from pathlib import Path
 from typing import Any
 
 from autapse import checks, files
-from autapse.benchmark.machine import commit, hardware, software
 from autapse.reproduce.curve import curve_of
 from autapse.reproduce.recipe import Difference, Recipe
 from autapse.reproduce.result import Result
+from autapse.results.machine import Origin, software
 from autapse.tasks import Stored
 from autapse.training import checkpoint
 from autapse.training.config import RunConfig
 from autapse.training.log import read_metrics
 from autapse.training.loop import Trainer
 from autapse.training.rescue import Diverged
+from autapse.training.summary import Summary
 
-SHARE = 0.45  # of a budget for the run that chooses: the refit has as many epochs at most, of more data
+SHARE = 0.45  # of the budget, for the first run: the refit has at most as many epochs, of more data
 FIXED = {"training.seed": "--seed", "training.seconds": "--budget"}
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be trained, and how it differs from the paper's."""
+    """What to train, and how it differs from the paper's."""
 
     recipe: Recipe
     config: RunConfig
     budget: float | None
-    """Seconds for all of it; None trains to the end of the paper's settings."""
+    """Seconds for all training; None trains to the end of the paper's settings."""
 
     @classmethod
     def of(cls, recipe: Recipe, budget: float | None, seed: int, overrides: Mapping[str, Any]) -> Plan:
@@ -54,12 +55,12 @@ class Plan:
         return self.recipe.refit and isinstance(self.config.task, Stored)
 
     def refit_config(self, epochs: float) -> RunConfig:
-        """The same on all training data, for as many epochs as validation chose; a cosine is run to its end."""
+        """The same on all training data, for the epochs that validation chose; a cosine schedule runs to its end."""
         training, task = self.config.training, self.config.task
         assert isinstance(task, Stored)
         epochs = training.epochs if training.schedule == "cosine" and training.epochs is not None else epochs
         seconds = None if self.budget is None else self.budget * (1 - SHARE)
-        # A period counts steps, of which an epoch of all the data has more.
+        # A period counts steps, and an epoch of all the data has more steps.
         period = None if training.period is None else round(training.period / (1 - task.validation))
         return replace(
             self.config,
@@ -68,16 +69,16 @@ class Plan:
         )
 
     def differences(self) -> tuple[Difference, ...]:
-        """The settings that are not the paper's, but for the budget, which a result has anyway."""
+        """The settings that are not the paper's, except the budget, which a result has in another field."""
         return tuple(one for one in self.recipe.differences(self.config) if one.setting != "training.seconds")
 
 
 def reproduce(plan: Plan, folder: Path, command: str, show: Callable[[RunConfig], Any]) -> Result:
-    """Train a plan in `folder`, going on where an interrupted one stopped, and return its result.
+    """Train a plan in `folder`, or continue one that was interrupted, and return its result.
 
-    `show` makes a context manager that is the `Show` of one run.
+    `show` makes a context manager, which returns the `Show` of one run.
     """
-    before = {"commit": commit(), "hardware": hardware()}  # not what they are when a long run ends
+    before = Origin.here()  # before a long run, during which it may change
     first = _train(plan.config, folder / "fit", show)
     second = None
     if plan.refit:
@@ -86,16 +87,16 @@ def reproduce(plan: Plan, folder: Path, command: str, show: Callable[[RunConfig]
     return _result(plan, first, second, command, before, read_metrics(metrics) if metrics.exists() else [])
 
 
-def _train(config: RunConfig, folder: Path, show: Callable[[RunConfig], Any]) -> dict[str, Any]:
-    """A run's summary; a run that is there already is resumed, if it has these settings.
+def _train(config: RunConfig, folder: Path, show: Callable[[RunConfig], Any]) -> Summary:
+    """The summary of a run. A run that exists already is resumed, if it has these settings.
 
     A finished run is scored again: its checkpoint has a checksum, its summary.json has none.
     """
     if (folder / "config.json").exists():
-        there = RunConfig.from_json(files.read_json(folder / "config.json", follow=False), folder / "config.json")
-        if there != config:
+        existing = RunConfig.from_json(files.read_json(folder / "config.json", follow=False), folder / "config.json")
+        if existing != config:
             remedy = "Remove that folder, or choose another with --runs."
-            raise checks.InputError(f"{folder} has a run of other settings. {remedy}")
+            raise checks.InputError(f"{folder} has a run with other settings. {remedy}")
     with show(config) as screen:
         if (folder / "state.json").exists():
             trainer = Trainer.resume(folder, screen)
@@ -105,80 +106,82 @@ def _train(config: RunConfig, folder: Path, show: Callable[[RunConfig], Any]) ->
             trainer = Trainer(config, screen)
             trainer.start(files.new_folder(folder))
         try:
-            return trainer.train()
-        except Diverged as error:  # that is a result too: of the best weights before
+            summary = trainer.train()
+        except Diverged as error:  # the best weights before that give a result too
             screen.note(str(error))
             trainer.progress.stopped_by = "diverged"
-            return trainer.summarise()
+            summary = trainer.summarise()
+        assert summary is not None, "a recipe is trained by one process"
+        return summary
 
 
-def _epochs(summary: dict[str, Any]) -> float:
+def _epochs(summary: Summary) -> float:
     """The epochs after which validation was best."""
     per_epoch = _steps_per_epoch(summary)
-    return max(float(summary["best_step"] / per_epoch), 1 / per_epoch)
+    return max(float(summary.best_step / per_epoch), 1 / per_epoch)
 
 
-def _steps_per_epoch(summary: dict[str, Any]) -> float:
-    return float(summary["steps"] / max(summary["epochs"], 1e-4))  # epochs are rounded to 1e-4, a few steps to 0
+def _steps_per_epoch(summary: Summary) -> float:
+    return float(summary.steps / max(summary.epochs, 1e-4))  # epochs are rounded to 1e-4, so a few steps may give 0
 
 
 def _result(
     plan: Plan,
-    first: dict[str, Any],
-    second: dict[str, Any] | None,
+    first: Summary,
+    second: Summary | None,
     command: str,
-    before: dict[str, Any],
+    before: Origin,
     records: list[dict[str, Any]],
 ) -> Result:
     recipe, last = plan.recipe, second or first
-    unit, ours = in_papers_unit(recipe, last)
+    unit, ours = in_papers_unit(recipe, last.metric, last.test)
     paper = recipe.paper.get(unit)
     papers = _papers_epochs(plan, last)
     return Result(
         recipe=recipe.id,
         command=command,
-        commit=before["commit"],
+        commit=before.commit,
         unit=unit,
         ours=ours,
         paper=paper,
         difference=None if paper is None or ours is None or unit == "solved" else round(ours - paper, 6),
-        held_out=None if second is None else in_papers_unit(recipe, first)[1],
-        best_test=_in_unit(recipe, unit, last.get("best_test")),
-        baseline=last["baseline"],
-        floor=last["floor"],
-        test=last["test"],
-        metric=last["metric"],
-        validation=first["validation"],
-        best_step=first["best_step"],
-        solved_step=last["solved_step"],
-        parameters=last["parameters"],
-        steps=last["steps"],
-        epochs=last["epochs"],
+        held_out=None if second is None else in_papers_unit(recipe, first.metric, first.test)[1],
+        best_test=_in_unit(recipe, unit, last.best_test),
+        baseline=last.baseline,
+        floor=last.floor,
+        test=last.test,
+        metric=last.metric,
+        validation=first.validation,
+        best_step=first.best_step,
+        solved_step=last.solved_step,
+        parameters=last.parameters,
+        steps=last.steps,
+        epochs=last.epochs,
         paper_epochs=papers,
-        seconds=round(sum(run["seconds"] for run in (first, second) if run), 1),
-        best_seconds=_best_seconds(first, records) if second is None else round(second["seconds"], 1),
+        seconds=round(sum(run.seconds for run in (first, second) if run), 1),
+        best_seconds=_best_seconds(first, records) if second is None else round(second.seconds, 1),
         budget=plan.budget,
         ended=_ended(first, last, papers),
-        rescues=last["rescues"],
-        unsolved=last["unsolved"],
-        seed=last["seed"],
+        rescues=last.rescues,
+        unsolved=last.unsolved,
+        seed=last.seed,
         differences=plan.differences(),
         inferred=recipe.inferred,
         settings={name: value for name, value in plan.config.to_json().items() if name != "autapse"},
-        hardware=before["hardware"],
+        hardware=before.hardware,
         software=software(),
         curve=curve_of(records, _steps_per_epoch(first)),
     )
 
 
-def _best_seconds(summary: dict[str, Any], records: list[dict[str, Any]]) -> float | None:
+def _best_seconds(summary: Summary, records: list[dict[str, Any]]) -> float | None:
     """When the best weights were validated; None if no validation is recorded."""
     times = {record["step"]: record["seconds"] for record in records if "validation" in record}
-    return round(times[summary["best_step"]], 1) if summary["best_step"] in times else None
+    return round(times[summary.best_step], 1) if summary.best_step in times else None
 
 
-def _papers_epochs(plan: Plan, summary: dict[str, Any]) -> float:
-    """How long the paper trains, in epochs of our data."""
+def _papers_epochs(plan: Plan, summary: Summary) -> float:
+    """The paper's training, in epochs of our data."""
     papers, ours = plan.recipe.config().training, plan.config.training
     if papers.epochs is not None:
         return papers.epochs
@@ -186,22 +189,21 @@ def _papers_epochs(plan: Plan, summary: dict[str, Any]) -> float:
     return round(papers.steps / per_epoch, 4)
 
 
-def _ended(first: dict[str, Any], last: dict[str, Any], papers: float) -> str:
-    """Whether a run was cut off, was shorter than the paper's by its settings, or went all the way."""
-    for reason, words in (("diverged", "diverged"), ("time", "out of time")):
-        if reason in (first["stopped_by"], last["stopped_by"]):
-            return words
-    shorter = first["stopped_by"] == "steps" and first["epochs"] < 0.99 * papers
+def _ended(first: Summary, last: Summary, papers: float) -> str:
+    """How a run ended: diverged, out of time, or at the end of the paper's or of a shorter training."""
+    for reason, text in (("diverged", "diverged"), ("time", "out of time")):
+        if reason in (first.stopped_by, last.stopped_by):
+            return text
+    shorter = first.stopped_by == "steps" and first.epochs < 0.99 * papers
     return "to the end of a shorter training" if shorter else "to the end"
 
 
-def in_papers_unit(recipe: Recipe, summary: dict[str, Any]) -> tuple[str, Any]:
-    """What the paper reports, and that of a run: accuracy in percent, error, perplexity, or whether it was solved."""
-    test = summary["test"]
+def in_papers_unit(recipe: Recipe, metric: str, score: float | None) -> tuple[str, Any]:
+    """The unit that the paper reports (accuracy in percent, error, perplexity or solved), and a score in that unit."""
     known = [unit for unit in ("accuracy", "error", "perplexity", "solved") if unit in recipe.paper]
     by_metric = {"error rate": "accuracy", "perplexity": "perplexity"}
-    unit = known[0] if known else recipe.about.get("unit", by_metric.get(summary["metric"], "error"))
-    return unit, _in_unit(recipe, unit, test)
+    unit = known[0] if known else recipe.about.get("unit", by_metric.get(metric, "error"))
+    return unit, _in_unit(recipe, unit, score)
 
 
 def _in_unit(recipe: Recipe, unit: str, score: float | None) -> Any:

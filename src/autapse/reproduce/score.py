@@ -1,4 +1,4 @@
-"""Scores of several seeds as one: their mean, their deviation, and how they are shown."""
+"""The scores of several seeds as one: mean, deviation, and how they are written."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def score_of(results: Iterable[Result], value: Callable[[Result], float | None] 
 
 
 def chosen(candidates: dict[str, list[Result]]) -> str | None:
-    """The candidate with the best mean validation score, None if none was run; lower is better in every metric."""
+    """The candidate with the best mean validation score (lower is better); None if none was run."""
 
     def validation(name: str) -> float:
         score = score_of(candidates[name], lambda one: one.validation)

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from autapse.benchmark.page import markdown_table
-from autapse.reproduce.cell import Cell, Results, cell_of
+from autapse.reproduce.cell import Results, TableCell, cell_of
 from autapse.reproduce.differences import Names, what_differs
 from autapse.reproduce.layout import FACTS, Column, Layout, width_of
 from autapse.reproduce.result import Result
 from autapse.reproduce.score import NOT_RUN, score_of, solved
+from autapse.results.page import markdown_table
 
 BEST_TEST = "best test epoch (the papers' selection)"
 CITED_ONLY = "cited only"
@@ -59,7 +59,7 @@ def _labels(layout: Layout) -> Iterator[Printed]:
         yield Printed(heading, names, layout.mean.label if layout.mean and n == 0 else "")
 
 
-def _floor(layout: Layout, grid: list[list[Cell]]) -> Iterator[Printed]:
+def _floor(layout: Layout, grid: list[list[TableCell]]) -> Iterator[Printed]:
     shown = []
     for cells in zip(*grid, strict=True):
         every = [one.floor for cell in cells for found in cell.results.values() for one in found]
@@ -72,7 +72,7 @@ def _floor(layout: Layout, grid: list[list[Cell]]) -> Iterator[Printed]:
 # Scores --------------------------------------------------------------------------------------------------------------
 
 
-def _scores(layout: Layout, column: Column, cells: list[Cell]) -> Iterator[Printed]:
+def _scores(layout: Layout, column: Column, cells: list[TableCell]) -> Iterator[Printed]:
     """What a column of the paper becomes: ours (of each width), the paper's, and the difference."""
     names = layout.variants(column)
     if column.show != "paper":
@@ -90,7 +90,7 @@ def _scores(layout: Layout, column: Column, cells: list[Cell]) -> Iterator[Print
         yield Printed("difference", [_difference(layout, cell) for cell in cells])
 
 
-def _ours(layout: Layout, cell: Cell, found: list[Result]) -> str:
+def _ours(layout: Layout, cell: TableCell, found: list[Result]) -> str:
     if found and found[0].unit == "solved":
         return solved(found)
     score = score_of(found)
@@ -101,39 +101,39 @@ def _ours(layout: Layout, cell: Cell, found: list[Result]) -> str:
     return CITED_ONLY if cell.reason else NOT_RUN if cell.recipes else ""
 
 
-def _chosen(layout: Layout, cell: Cell) -> str:
+def _chosen(layout: Layout, cell: TableCell) -> str:
     return NOT_RUN if cell.chosen is None else f"{_ours(layout, cell, cell.ours)} ({layout.width(cell.chosen)})"
 
 
-def _best_test(layout: Layout, column: Column, cells: list[Cell]) -> Iterator[Printed]:
+def _best_test(layout: Layout, column: Column, cells: list[TableCell]) -> Iterator[Printed]:
     scores = [score_of(cell.ours, lambda one: one.best_test) for cell in cells]
     if any(scores):
         shown = [score.shown(layout.ours_format) if score else "" for score in scores]
         yield Printed(BEST_TEST if len(layout.column) == 1 else f"{column.label}, {BEST_TEST}", shown)
 
 
-def _paper(layout: Layout, cell: Cell) -> str:
+def _paper(layout: Layout, cell: TableCell) -> str:
     if isinstance(cell.paper, bool):
         return "yes" if cell.paper else "no"
     cited = CITED_BY_PAPER if cell.recipe and cell.recipe.paper.get("cited") else ""
     return "" if cell.paper is None else format(cell.paper, layout.paper_format) + cited
 
 
-def _difference(layout: Layout, cell: Cell) -> str:
+def _difference(layout: Layout, cell: TableCell) -> str:
     if cell.paper is None or cell.score is None:
         return ""
     shown = format(cell.score.mean - cell.paper, f"+{layout.ours_format}")
     return shown if float(shown) else shown.replace("-", "+")
 
 
-def _our_mean(layout: Layout, cells: list[Cell]) -> str:
+def _our_mean(layout: Layout, cells: list[TableCell]) -> str:
     """The mean of a column; how many rows it is of, if not of all."""
     means = [cell.score.mean for cell in cells if cell.score]
     part = "" if len(means) == len(cells) else f" ({len(means)} of {len(cells)} rows)"
     return f"**{format(sum(means) / len(means), layout.ours_format)}**{part}" if means else NOT_RUN
 
 
-def _paper_mean(layout: Layout, column: Column, cells: list[Cell]) -> str:
+def _paper_mean(layout: Layout, column: Column, cells: list[TableCell]) -> str:
     if layout.mean and column.id in layout.mean.cited:
         return format(layout.mean.cited[column.id], layout.paper_format)
     return next((cell.recipe.about.get("mean", "") for cell in cells if cell.recipe), "")
@@ -142,7 +142,7 @@ def _paper_mean(layout: Layout, column: Column, cells: list[Cell]) -> str:
 # Facts ---------------------------------------------------------------------------------------------------------------
 
 
-def _facts(fact: str, rows: list[tuple[Cell, ...]]) -> Iterator[Printed]:
+def _facts(fact: str, rows: list[tuple[TableCell, ...]]) -> Iterator[Printed]:
     """Size or time, ours beside the paper's; the number of units is the same in both."""
     if fact == "units":
         yield Printed(FACTS[fact], [_units(cells[0]) for cells in rows])
@@ -151,13 +151,13 @@ def _facts(fact: str, rows: list[tuple[Cell, ...]]) -> Iterator[Printed]:
     yield Printed("paper", [_paper_fact(fact, cells[0]) for cells in rows])
 
 
-def _units(cell: Cell) -> str:
+def _units(cell: TableCell) -> str:
     if "units" in cell.row.cited:
         return f"{cell.row.cited['units']:g}"
     return str(width_of(cell.recipe)) if cell.recipe else ""
 
 
-def _our_fact(fact: str, cells: tuple[Cell, ...]) -> str:
+def _our_fact(fact: str, cells: tuple[TableCell, ...]) -> str:
     """The fact of the first cell of a row that was run, and for which the paper has the fact too."""
     for cell in cells:
         if cell.recipe and cell.ours and (_key(fact) in cell.recipe.paper or not cell.recipe.paper):
@@ -190,7 +190,7 @@ def layer_parameters(result: Result) -> int:
     return sum(parameter.numel() for parameter in layer.parameters())
 
 
-def _paper_fact(fact: str, cell: Cell) -> str:
+def _paper_fact(fact: str, cell: TableCell) -> str:
     number = cell.row.cited.get(fact, cell.recipe.paper.get(_key(fact)) if cell.recipe else None)
     if number is None:
         return ""
@@ -209,7 +209,7 @@ def _thousands(number: float) -> str:
 # Below the table -----------------------------------------------------------------------------------------------------
 
 
-def _reasons(cells: list[Cell]) -> Iterator[str]:
+def _reasons(cells: list[TableCell]) -> Iterator[str]:
     """Why some rows are cited only."""
     rows: dict[str, dict[str, None]] = {}
     for cell in cells:

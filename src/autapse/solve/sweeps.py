@@ -40,7 +40,7 @@ class Sweeps(IterativeSolver):
         checks.one_of("order", self.order, get_args(Order))
 
     def _iteration(self, goal: Goal) -> Sweep:
-        return Symmetric(goal) if self.order == "symmetric" else RedBlack(goal)
+        return SymmetricSweep(goal) if self.order == "symmetric" else RedBlackSweep(goal)
 
 
 class Sweep(Iteration):
@@ -60,7 +60,7 @@ class Sweep(Iteration):
         return self.start(system, visit.rows)
 
 
-class Symmetric(Sweep):
+class SymmetricSweep(Sweep):
     """Position by position, along the line and back."""
 
     cost = 3.0
@@ -73,7 +73,7 @@ class Symmetric(Sweep):
         return z, system.evaluate(z) - z, z
 
 
-class RedBlack(Sweep):
+class RedBlackSweep(Sweep):
     """All black rows, then all red rows. After their update the black rows are exact: only red ones have a residual."""
 
     cost = 1.0

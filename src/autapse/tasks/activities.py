@@ -17,7 +17,7 @@ from autapse.data.formats.dsa import read_dsa
 from autapse.data.formats.hapt import read_hapt
 from autapse.data.formats.har import read_uci_har
 from autapse.data.formats.recordings import Recordings
-from autapse.data.places import find, source
+from autapse.data.paths import find, source
 from autapse.tasks.base import Kind, Metric, Signature
 from autapse.tasks.stored import Examples, Parts, Stored, standardisation
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from autapse import checks
 from autapse.data.formats.babi import TASKS, Question, read_babi
-from autapse.data.places import source
+from autapse.data.paths import source
 from autapse.data.ragged import Ragged
 from autapse.data.vocabulary import UNKNOWN, Vocabulary
 from autapse.tasks.base import Kind, Metric, Signature

@@ -14,7 +14,7 @@ from autapse import checks
 from autapse.data.cache import cached
 from autapse.data.formats.cifar import read_cifar10
 from autapse.data.formats.idx import read_idx
-from autapse.data.places import require, source
+from autapse.data.paths import require, source
 from autapse.tasks.base import Kind, Metric, Signature, Split, Transform, dense
 from autapse.tasks.permuted import Permuted
 from autapse.tasks.stored import Examples, Parts, Stored

@@ -15,7 +15,7 @@ import numpy as np
 from autapse import checks
 from autapse.data.cache import cached, pack_strings, unpack_strings
 from autapse.data.formats.conllu import TaggedSentence, read_conllu, read_tagged_lines
-from autapse.data.places import source
+from autapse.data.paths import source
 from autapse.data.ragged import Ragged
 from autapse.data.vocabulary import UNKNOWN, Vocabulary
 from autapse.tasks.base import SPLITS, Kind, Metric, Signature, Split

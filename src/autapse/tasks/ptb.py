@@ -12,7 +12,7 @@ import numpy as np
 from autapse import checks
 from autapse.data.cache import cached, pack_strings, unpack_strings
 from autapse.data.formats.ptb import read_ptb
-from autapse.data.places import source
+from autapse.data.paths import source
 from autapse.tasks.base import SPLITS, Data, Kind, Metric, Signature, Split, dense
 from autapse.tasks.stored import Examples, Parts, Stored
 

@@ -14,7 +14,7 @@ import numpy as np
 from autapse import checks
 from autapse.data.cache import cached, pack_strings, unpack_strings
 from autapse.data.formats.reviews import Review, iterate_imdb, iterate_yelp
-from autapse.data.places import source
+from autapse.data.paths import source
 from autapse.data.ragged import Ragged
 from autapse.data.vocabulary import UNKNOWN, Vocabulary
 from autapse.tasks.base import Kind, Metric, Signature

@@ -13,11 +13,11 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 
 from autapse import checks
+from autapse.data.archives import open_tree
 from autapse.data.catalogue import ARCHIVE
 from autapse.data.formats.table import read_series
 from autapse.data.formats.timeseries import Series, number_or_none, share_labels
-from autapse.data.places import source
-from autapse.data.tree import open_tree
+from autapse.data.paths import source
 from autapse.tasks.base import Data, Kind, Metric, Signature, dense, majority_error
 from autapse.tasks.stored import Examples, Parts, Stored, held_out, standardisation
 

@@ -12,7 +12,7 @@ import numpy as np
 from autapse import checks
 from autapse.data.cache import cached, pack_strings, unpack_strings
 from autapse.data.formats.speech_commands import read_speech_commands
-from autapse.data.places import source
+from autapse.data.paths import source
 from autapse.tasks.base import SPLITS, Kind, Metric, Signature
 from autapse.tasks.stored import Examples, Parts, Stored, standardisation
 

@@ -1,22 +1,27 @@
-"""Training by hand: config, loop, schedule, rescue, checkpoint, log. Names are imported on first use."""
+"""Training: config, loop, schedule, rescue, checkpoint, log. Names are imported on first use."""
 
 from typing import TYPE_CHECKING
 
 from autapse.lazy import lazy
 
 if TYPE_CHECKING:
-    from autapse.training.batches import Tensors
-    from autapse.training.checkpoint import find_run, load, load_run, make_model
     from autapse.training.config import ModelConfig, RunConfig, TrainingConfig
     from autapse.training.evaluation import evaluate
+    from autapse.training.feeds import Tensors
+    from autapse.training.loading import find_run, load, load_run
     from autapse.training.loop import Interrupted, Trainer, train
+    from autapse.training.model import make_model
+    from autapse.training.objectives import Objective, objective
     from autapse.training.rescue import Diverged
+    from autapse.training.summary import Summary
 
 __all__ = [
     "Diverged",
     "Interrupted",
     "ModelConfig",
+    "Objective",
     "RunConfig",
+    "Summary",
     "Tensors",
     "Trainer",
     "TrainingConfig",
@@ -25,15 +30,19 @@ __all__ = [
     "load",
     "load_run",
     "make_model",
+    "objective",
     "train",
 ]
 
 __getattr__ = lazy(
     __name__,
     {
-        "autapse.training.checkpoint": "find_run load load_run make_model",
+        "autapse.training.loading": "find_run load load_run",
+        "autapse.training.model": "make_model",
+        "autapse.training.objectives": "Objective objective",
+        "autapse.training.summary": "Summary",
         "autapse.training.config": "ModelConfig RunConfig TrainingConfig",
-        "autapse.training.batches": "Tensors",
+        "autapse.training.feeds": "Tensors",
         "autapse.training.evaluation": "evaluate",
         "autapse.training.loop": "Interrupted Trainer train",
         "autapse.training.rescue": "Diverged",

@@ -1,4 +1,4 @@
-"""Every setting of a run, each explained where it is declared; an unknown one is an error."""
+"""Every setting of a run, explained where it is declared. An unknown setting is an error."""
 
 from __future__ import annotations
 
@@ -6,31 +6,30 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from autapse import __version__, checks
+from autapse import __version__, checks, records
 from autapse.tasks import ArrayTask, Task, task_class
-from autapse.training import strict
 
 
 @dataclass(frozen=True, kw_only=True)
 class StackConfig:
-    """The size of a network, whatever its cell."""
+    """The size of a network, for any cell."""
 
     hidden_size: tuple[int, ...] = (64,)
-    """Units: one size for every layer, or one size per layer."""
+    """Units: one size for all layers, or one size per layer."""
     num_layers: int | None = None
-    """Layers in a stack; by default one per hidden size."""
+    """Number of layers; by default one per hidden size."""
     dropout: float = 0.0
-    """Chance of dropping an output between layers."""
+    """Probability of dropping an output between layers."""
     bidirectional: bool = False
-    """Read sequences both ways."""
+    """Read sequences in both directions."""
     embedding_size: tuple[int, ...] | None = None
-    """Numbers for a word, one size per vocabulary of the input, the last for all that follow; by default the task's."""
+    """Size of word vectors, one per vocabulary of the input; the last one is for the rest. By default the task's."""
     input_dropout: float = 0.0
-    """Chance of dropping a number that the first layer reads."""
+    """Probability of dropping a feature that the first layer reads."""
     output_dropout: float = 0.0
-    """Chance of dropping a number that the head reads."""
+    """Probability of dropping a feature that the head reads."""
     input_noise: float = 0.0
-    """Deviation of the Gaussian noise that training adds to what the first layer reads."""
+    """Standard deviation of the Gaussian noise that training adds to the input of the first layer."""
     initialisation: str = "default"
     """Initial weights: default, glorot-orthogonal (rnn, lstm, gru), or rules: weight=normal(0.1), bias=constant(1)."""
 
@@ -38,7 +37,7 @@ class StackConfig:
         _check_words(self)
         sizes: Any = self.hidden_size
         sizes = (sizes,) if isinstance(sizes, int) else tuple(sizes)
-        object.__setattr__(self, "hidden_size", sizes)  # a lone number is welcome too
+        object.__setattr__(self, "hidden_size", sizes)  # a single integer is accepted too
         for size in sizes:
             checks.integer("hidden_size", size, minimum=1)
         if not sizes:
@@ -57,20 +56,24 @@ class StackConfig:
         if not isinstance(self.initialisation, str):
             checks.fail("initialisation", "be text", self.initialisation, kind=checks.KindError)
         if self.dropout and (self.num_layers or len(sizes)) == 1:
-            checks.fail("dropout", "go with two layers or more, since it acts between them", self.dropout)
+            checks.fail("dropout", "be 0 with one layer, since it acts between layers", self.dropout)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig(StackConfig):
-    """The network."""
+    """The settings of the network. Every field is a keyword argument.
+
+    >>> ModelConfig(cell="ernn:inner_steps=2", hidden_size=(32, 32)).hidden_size
+    (32, 32)
+    """
 
     cell: str = "gru"
-    """Its cell, with options as in ernn:inner_steps=2 (`autapse cells` lists them), or your own, my_module:MyCell."""
+    """The cell, with options as in ernn:inner_steps=2 (`autapse cells` lists them), or your own, my_module:MyCell."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         cell: Any = self.cell
-        if isinstance(cell, type):  # from Python a class is welcome too
+        if isinstance(cell, type):  # from Python a class is accepted too
             from autapse.layers.registry import spec_of
 
             object.__setattr__(self, "cell", spec_of(cell))
@@ -78,53 +81,57 @@ class ModelConfig(StackConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
-    """How it is trained."""
+    """The settings of the training. Every field is a keyword argument.
+
+    >>> TrainingConfig(steps=500, learning_rate=1e-3, schedule="cosine").schedule
+    'cosine'
+    """
 
     steps: int = 2000
     """Updates of the weights."""
     epochs: float | None = None
     """Passes over the training data, instead of steps."""
     seconds: float | None = None
-    """Stop when training has taken this long, if not before."""
+    """Stop after this training time, if not before."""
     batch_size: int = 64
-    """Sequences per update, over all processes together; of a text, places that are read side by side."""
+    """Sequences per update, over all processes together; for text: number of parallel streams."""
     bucket: bool = True
-    """Where sequences differ in length, make batches of similar ones, in another order each epoch."""
+    """If sequences differ in length, make batches of similar lengths, in another order each epoch."""
     optimizer: Literal["sgd", "momentum", "nesterov", "adam", "adamw", "rmsprop", "adagrad"] = "adam"
-    """Rule of the update; momentum and nesterov are SGD with momentum 0.9."""
+    """The optimizer; momentum and nesterov are SGD with momentum 0.9."""
     learning_rate: float = 2e-3
     """Initial learning rate."""
     weight_decay: float = 0.0
     """L2 penalty (decoupled from the gradient with adamw)."""
     schedule: Literal["constant", "plateau", "periodic", "drop", "cosine"] = "constant"
-    """Learning rate over time: constant; halved when validation stops improving; halved every period; a tenth after two
-    thirds of the training; cosine."""
+    """Learning rate over time: constant; plateau: halved when validation stops improving; periodic: halved every
+    period; drop: divided by 10 after two thirds of the training; cosine."""
     period: int | None = None
     """Steps between halvings of the periodic schedule."""
     plateau_patience: int = 0
-    """Validations without improvement that the plateau schedule waits for before it halves."""
+    """Validations without improvement that the plateau schedule accepts before it halves the rate."""
     plateau_by: Literal["score", "loss"] = "score"
-    """What must improve: the task's score, or the validation loss (whose exponential is the perplexity)."""
+    """What must improve: the task's score, or the validation loss (its exponential is the perplexity)."""
     clip_norm: float | None = 1.0
-    """Scale the gradient down to this norm when it is longer."""
+    """Scale the gradient down to this norm if its norm is larger."""
     clip_value: float | None = None
-    """Cut every entry of the gradient to at most this size."""
+    """Clip every entry of the gradient to [-clip_value, clip_value]."""
     rescue: Literal["skip", "random"] = "skip"
-    """When a gradient is not finite: take no step, or a random one with a gradient of norm clip_norm."""
+    """If a gradient is not finite: take no step, or a random step with a gradient of norm clip_norm."""
     max_rescues: int = 20
-    """Rescues in a row after which the run stops."""
+    """Number of consecutive rescues after which the run stops."""
     eval_every: int = 100
     """Steps between validations."""
     early_stop: int | None = None
     """Stop after this many validations without improvement."""
     stop_when_solved: bool = False
-    """Stop at the first validation that the task counts as solved."""
+    """Stop at the first validation score that the task counts as solved."""
     record_test: bool = False
-    """Score the test set at every validation too, to compare with papers that report their best test epoch."""
+    """Also score the test set at every validation, to compare with papers that report their best test epoch."""
     checkpoint_seconds: float = 60.0
     """Seconds between checkpoints."""
     seed: int = 0
-    """Fixes data, initial weights, order of batches and dropout."""
+    """Seed of the data, the initial weights, the order of batches and dropout."""
     device: str = "cpu"
     """Where to train: cpu, cuda, ..."""
 
@@ -144,25 +151,36 @@ class TrainingConfig:
             if getattr(self, name) is not None:
                 checks.number(name, getattr(self, name), above=0.0)
         if (self.schedule == "periodic") != (self.period is not None):
-            checks.fail("period", 'go with schedule="periodic", and only with it', self.period, "Set both or neither.")
+            checks.fail("period", 'be set with schedule="periodic", and only then', self.period, "Set both or neither.")
         if self.plateau_patience and self.schedule != "plateau":
-            checks.fail("plateau_patience", 'go with schedule="plateau"', self.plateau_patience)
+            checks.fail("plateau_patience", 'be 0 without schedule="plateau"', self.plateau_patience)
         if self.plateau_by != "score" and self.schedule != "plateau":
-            checks.fail("plateau_by", 'go with schedule="plateau"', self.plateau_by)
+            checks.fail("plateau_by", 'be "score" without schedule="plateau"', self.plateau_by)
         if self.rescue == "random" and self.clip_norm is None:
             checks.fail("clip_norm", 'be set with rescue="random", which steps by it', None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """All that makes a run; the same config gives the same weights."""
+    """Everything that defines a run; the same config gives the same weights.
+
+    Args:
+        task: what is learned, such as `autapse.tasks.Adding()`.
+        model: the settings of the network.
+        training: the settings of the training.
+
+    >>> from autapse.tasks import Adding
+    >>> config = RunConfig(task=Adding(length=50), model=ModelConfig(cell="rin"))
+    >>> RunConfig.from_json(config.to_json()) == config
+    True
+    """
 
     task: Task
     model: ModelConfig = field(default_factory=ModelConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data, for config.json."""
+        """The config as plain data, as config.json has it."""
         return {
             "autapse": __version__,
             "task": {"name": self.task.name, **dataclasses.asdict(self.task)},
@@ -172,13 +190,18 @@ class RunConfig:
 
     @classmethod
     def from_json(cls, content: Any, source: object = "config.json") -> RunConfig:
-        """The config that `to_json` wrote; whatever is unknown, missing or out of range is an error."""
+        """The config that `to_json` wrote. Anything unknown, missing or out of range is an error.
+
+        Args:
+            content: the plain data.
+            source: the name of the file, for error messages.
+        """
         try:
             task = dict(content["task"])
             return cls(
-                task=strict.read(_task_class(task.pop("name")), task),
-                model=strict.read(ModelConfig, content["model"]),
-                training=strict.read(TrainingConfig, content["training"]),
+                task=records.read(_task_class(task.pop("name")), task),
+                model=records.read(ModelConfig, content["model"]),
+                training=records.read(TrainingConfig, content["training"]),
             )
         except checks.InputError as error:
             raise checks.InputError(f"{source}: {error}") from None
@@ -187,11 +210,11 @@ class RunConfig:
 
 
 def _task_class(name: str) -> type[Task]:
-    return ArrayTask if name == ArrayTask.name else task_class(name)  # the command line has no arrays
+    return ArrayTask if name == ArrayTask.name else task_class(name)  # not in the list of tasks
 
 
 def _check_words(config: Any) -> None:
-    """Every choice is one of its words and every switch a bool: Python does not look at annotations by itself."""
+    """Check choices and switches against their annotations, which Python itself does not."""
     for name, hint in get_type_hints(type(config)).items():
         if get_origin(hint) is Literal:
             checks.one_of(name, getattr(config, name), get_args(hint))

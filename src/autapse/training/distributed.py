@@ -1,4 +1,4 @@
-"""Processes that train one model together, as torchrun starts them."""
+"""Processes that torchrun starts, and that train one model together."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REMEDY = "torchrun sets it; unset WORLD_SIZE to train in one process."
 
 @dataclass(frozen=True)
 class World:
-    """One process among all: rank 0 writes and reports, all compute."""
+    """The rank of this process among all: rank 0 writes and prints, all compute."""
 
     rank: int = 0
     size: int = 1
@@ -27,11 +27,11 @@ class World:
         return self.rank == 0
 
     def share(self, items: list[int]) -> list[int]:
-        """The part of a global batch that is for this process."""
+        """The part of a global batch for this process."""
         return items[self.rank :: self.size]
 
     def agree(self, value: float) -> float:
-        """Rank 0's value, for all: decisions must not differ between processes."""
+        """Rank 0's value, in all processes: decisions must not differ between them."""
         if self.size == 1:
             return value
         box = torch.tensor([value], dtype=torch.float64)
@@ -47,7 +47,7 @@ class World:
         return float(box[0])
 
     def gathered(self, own: Tensor) -> Tensor:  # [layers, rows of this process, H] -> [layers, rows of all, H]
-        """The states of all processes' rows, in the order that `share` dealt out; all must call this together."""
+        """The states of all processes' rows, in the order of `share`. All processes must call this together."""
         if self.size == 1:
             return own
         parts: list[Any] = [None] * self.size
@@ -58,14 +58,14 @@ class World:
         return whole
 
     def own(self, whole: Tensor) -> Tensor:  # [layers, rows of all, H] -> [layers, rows of this process, H]
-        """What `gathered` has of this process."""
+        """The part of this process in what `gathered` returned."""
         return whole[:, self.rank :: self.size]
 
     def add_up(self, tensors: list[Tensor]) -> None:
-        """Put the sum over all processes in place of each tensor, with one message.
+        """Replace each tensor by its sum over all processes, with one message.
 
         DistributedDataParallel would send while gradients are still being computed, which gains little for networks
-        as small as ours, and holds the process group, which `leave` must be able to end.
+        as small as ours. It also holds the process group, which `leave` must be able to end.
         """
         if self.size == 1:
             return
@@ -81,7 +81,7 @@ def processes() -> int:
 
 
 def _this_process() -> World:
-    """The process that the environment variables of torchrun describe; alone without them."""
+    """The process that torchrun's environment variables describe; a single process without them."""
     size = processes()
     if size == 1:
         return World()
@@ -95,20 +95,20 @@ def _this_process() -> World:
 
 
 def join() -> World:
-    """Join the processes that torchrun started; alone without it."""
+    """Join the processes that torchrun started; without torchrun, a single process."""
     world = _this_process()
     if world.size > 1 and not distributed.is_initialized():
         if torch.cuda.is_available():
             torch.cuda.set_device(_variable("LOCAL_RANK", 0, 0) % torch.cuda.device_count())
-        # To be loaded before there is a group: its functions keep the group of that moment, as a default, for good.
+        # Load this before a group exists: its functions keep the group of that moment as a default.
         importlib.import_module("torch.distributed.nn")
-        # Decisions travel as CPU tensors, gradients on the device of the model.
+        # Decisions are sent as CPU tensors, gradients on the device of the model.
         distributed.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
     return world
 
 
 def _variable(name: str, default: int | None, minimum: int) -> int:
-    """An environment variable that has an integer."""
+    """The value of an environment variable that must be an integer."""
     text = os.environ.get(name, "" if default is None else str(default))
     try:
         value = int(text)
@@ -120,9 +120,9 @@ def _variable(name: str, default: int | None, minimum: int) -> int:
 
 
 def leave() -> None:
-    """Part from the other processes, and end the threads that carried the messages.
+    """Leave the group of processes, and end the threads that send its messages.
 
-    A thread that is still there when Python shuts down, and lets go of a tensor then, aborts the program.
+    If such a thread still runs when Python shuts down and frees a tensor, the program aborts.
     """
     if distributed.is_initialized():
         distributed.destroy_process_group()

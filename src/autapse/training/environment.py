@@ -1,16 +1,16 @@
-"""What the bits of a run depend on beside its config, and what to say when it changed."""
+"""What the bits of a run depend on, apart from its config, and the note for each change."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
-
-from autapse import __version__, native
+from autapse import __version__
+from autapse.records import Record
+from autapse.results.machine import software
 
 
 @dataclass(frozen=True, kw_only=True)
-class Environment:
+class Environment(Record):
     """Where a part of a run was trained."""
 
     autapse: str
@@ -20,26 +20,27 @@ class Environment:
     torch_instructions: str
     """Instruction set that torch uses on the CPU."""
     kernels: str | None
-    """Instruction set of autapse's kernels; None where plain PyTorch runs instead (AUTAPSE_NATIVE=0)."""
+    """Instruction set of autapse's kernels; None if plain PyTorch runs instead (AUTAPSE_NATIVE=0)."""
     threads: int
     """Threads of one process."""
 
     @classmethod
     def present(cls) -> Environment:
         """The environment of this process."""
+        facts = software()
         return cls(
             autapse=__version__,
-            torch=str(torch.__version__),
-            torch_instructions=torch.backends.cpu.get_cpu_capability(),
-            kernels=native.info()["instruction_set"],
-            threads=torch.get_num_threads(),
+            torch=str(facts["torch"]),
+            torch_instructions=facts["torch_instruction_set"],
+            kernels=facts["native"]["instruction_set"],
+            threads=facts["threads"],
         )
 
     def changes(self, now: Environment) -> list[str]:
         """One sentence for each difference that can change the bits."""
         rounding = "the results may differ by rounding"
         # autapse's kernels give the same bits for every number of threads; torch's sums do not.
-        by_threads = f"{rounding} where torch computes, not where autapse's kernels do"
+        by_threads = f"{rounding} in torch's operations, not in autapse's kernels"
         pairs = [
             (f"autapse {self.autapse}", f"autapse {now.autapse}", rounding),
             (f"torch {self.torch}", f"torch {now.torch}", rounding),

@@ -7,19 +7,37 @@ from typing import Any, NamedTuple
 import torch
 
 from autapse.models import SequenceModel
-from autapse.tasks.objectives import Objective
-from autapse.training.batches import Tensors, in_order
+from autapse.training.feeds import Tensors, in_order
+from autapse.training.objectives import Objective
 
 
 class Scores(NamedTuple):
-    """What a split says of a model: the task's metric, and the mean of the training loss."""
+    """The scores of a model on a split: the task's metric, and the mean of the training loss."""
 
     metric: float
     loss: float
 
 
 def evaluate(model: SequenceModel, data: Tensors, objective: Objective, batch_size: int = 256) -> float:
-    """The task's metric over all of `data`, in evaluation mode."""
+    """Score a model.
+
+    Args:
+        model: the model. It is scored in evaluation mode and then left as it was.
+        data: the split.
+        objective: the objective of the task, `objective(task)`.
+        batch_size: sequences that are evaluated at a time.
+
+    Returns:
+        The task's metric over all of `data`; smaller is better.
+
+    >>> from autapse.tasks import Adding
+    >>> from autapse.training import ModelConfig, make_model, objective
+    >>> task = Adding(length=10, test_size=16)
+    >>> model = make_model(task, ModelConfig(hidden_size=(4,)))
+    >>> score = evaluate(model, Tensors.of(task.split("test", seed=0), "cpu"), objective(task))
+    >>> score > 0
+    True
+    """
     return measure(model, data, objective, batch_size).metric
 
 

@@ -1,4 +1,4 @@
-"""What a run records (JSONL, for machines) and what it shows (for people)."""
+"""What a run records (JSONL, for programs) and what it shows (for people)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class MetricsLog:
     """metrics.jsonl: one JSON object per line, cut back to the last checkpoint on resume."""
 
     def __init__(self, path: Path, length: int = 0, sha256: str = "") -> None:
-        """Continue after the first `length` bytes, which must have this checksum (any, if it is empty)."""
+        """Continue after the first `length` bytes. They must have this checksum, unless it is empty."""
         kept = _beginning(path, length) if length else b""
         self._length, self._digest = length, hashlib.sha256(kept)
         if sha256 and self._digest.hexdigest() != sha256:
             raise checks.InputError(f"{path} is damaged: it was changed since the last checkpoint.")
-        # A new file, not the old one cut short: the old one may have another name elsewhere.
+        # A new file, not the old one truncated: the old one may have hard links elsewhere.
         files.write_bytes(path, kept)
         self._file = files.open_regular(path, "ab", follow=False)
 
@@ -35,7 +35,7 @@ class MetricsLog:
         self._length += len(line)
 
     def flush(self) -> tuple[int, str]:
-        """Put everything on disk; its length in bytes and its checksum."""
+        """Write everything to disk; return the file's length in bytes and its checksum."""
         self._file.flush()
         os.fsync(self._file.fileno())
         return self._length, self._digest.hexdigest()
@@ -48,14 +48,14 @@ def _beginning(path: Path, length: int) -> bytes:
     try:
         with files.open_regular(path, follow=False) as file:
             if os.fstat(file.fileno()).st_size < length:
-                raise checks.InputError(f"{path} is damaged: it is shorter than the last checkpoint left it.")
+                raise checks.InputError(f"{path} is damaged: it is shorter than at the last checkpoint.")
             return file.read(length)
     except FileNotFoundError:
         raise checks.InputError(f"{path} is missing.") from None
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The records of a metrics.jsonl; a last line cut short by a crash is left out."""
+    """The records of a metrics.jsonl; an incomplete last line, as after a crash, is dropped."""
     lines = files.read_bytes(path, follow=False).decode().split("\n")
     return [json.loads(line) for line in lines[:-1]]
 
@@ -91,7 +91,7 @@ class _Rate(ProgressColumn):
 
 
 class Screen:
-    """A progress bar on a terminal, a line per tenth of the run elsewhere."""
+    """A progress bar on a terminal; elsewhere one line per tenth of the run."""
 
     def __init__(self, console: Console, name: str, metric: str) -> None:
         self._console, self._name, self._metric = console, name, metric
@@ -113,7 +113,7 @@ class Screen:
             self._bar.stop()
 
     def begin(self, step: int, steps: int) -> None:
-        """The run goes on from `step` to `steps`."""
+        """The run trains from `step` to `steps`."""
         self._steps, self._tenth = steps, 10 * step // steps
         if self._bar:
             self._bar.update(self._task, total=steps, completed=step)

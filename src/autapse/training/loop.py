@@ -17,40 +17,59 @@ from torch import Tensor
 from autapse import checks, files
 from autapse.errors import Ending
 from autapse.tasks import Split, Task
-from autapse.tasks.objectives import objective
 from autapse.training import checkpoint, distributed
-from autapse.training.batches import Batch, Tensors, make_feed
-from autapse.training.checkpoint import Checkpoint, Progress, make_model
+from autapse.training.checkpoint import OpenRun, Snapshot
 from autapse.training.config import RunConfig
 from autapse.training.environment import Environment
 from autapse.training.evaluation import Scores, evaluate, measure
+from autapse.training.feeds import Batch, Tensors, make_feed
+from autapse.training.loading import check_data, find_run
 from autapse.training.log import MetricsLog, Quiet, Show
+from autapse.training.model import make_model
+from autapse.training.objectives import objective
 from autapse.training.optimizers import make_optimizer
+from autapse.training.progress import RunProgress
 from autapse.training.rescue import Diverged, clip, finite, random_step
 from autapse.training.schedule import learning_rate
 from autapse.training.signals import stop_signals
+from autapse.training.summary import Summary
 
 LOG_EVERY = 10  # steps between training records
 
 
 class Interrupted(Ending):
-    """Ctrl-C, SIGTERM or SIGHUP: the run was saved, at this very step unless gradients were not finite."""
+    """Ctrl-C, SIGTERM or SIGHUP stopped a run. It was saved, at this step unless gradients were not finite.
+
+    Args:
+        step: steps done.
+        saved: the step of the last checkpoint.
+        command: what continues the run.
+        signal: the number of the signal; the exit code is 128 + signal.
+    """
 
     def __init__(self, step: int, saved: int, command: str, signal: int) -> None:
-        super().__init__(f"Stopped at step {step}, saved at step {saved}. Go on with: {command}")
+        super().__init__(f"Stopped at step {step}, saved at step {saved}. To continue: {command}")
         self.step, self.saved, self.signal = step, saved, signal
-        self.exit_code = 128 + signal  # as shells have it: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP
+        self.exit_code = 128 + signal  # as in shells: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP
 
-    def going_on_with(self, command: str) -> Interrupted:
-        """The same, where another command than `autapse resume` goes on."""
+    def continued_by(self, command: str) -> Interrupted:
+        """The same, for a run that another command than `autapse resume` continues."""
         return Interrupted(self.step, self.saved, command, self.signal)
 
 
 class Trainer:
-    """One run in one folder, from its beginning or from its last checkpoint."""
+    """One run in one folder, from its beginning or from its last checkpoint.
+
+    The constructor checks and builds everything and writes no file. `start` begins a new run, `resume` continues one;
+    then `train` trains it to the end.
+
+    Args:
+        config: the task, the model and the settings of the training.
+        show: where progress is shown; nowhere by default.
+        data: the splits "train" and "validation", if they are loaded already.
+    """
 
     def __init__(self, config: RunConfig, show: Show | None = None, data: dict[str, Tensors] | None = None) -> None:
-        """Check and build everything, touching no file; `data` are the splits where a caller has them already."""
         self.config, self.settings = config, config.training
         self.world = distributed.join()
         self.show: Show = show or Quiet()
@@ -60,7 +79,7 @@ class Trainer:
         self.test_data = load_split(config, "test") if self.settings.record_test else None
         self.feed = make_feed(self.train_data, self.settings.batch_size, self.settings.seed, self.settings.bucket)
         if not len(self.validation_data) and (self.settings.early_stop or self.settings.schedule == "plateau"):
-            rule = "be above 0 with early_stop or the plateau schedule, which go by validation"
+            rule = "be above 0 with early_stop or the plateau schedule, which use validation scores"
             checks.fail("validation", rule, getattr(config.task, "validation", 0))
         together = len(self.feed.sequences(0))
         if together < self.world.size:
@@ -71,23 +90,30 @@ class Trainer:
         torch.manual_seed(self.settings.seed)
         self.model = make_model(config.task, config.model, self.settings.device, self.signature)
         if self.train_data.carry and self.model.depends_on_position:
-            rule = "be the same at every step where the state is carried from span to span"
+            rule = "be the same at every step if the state is carried from span to span"
             checks.fail("cell", rule, config.model.cell, "Use eta=shared, or --no-carry to start every span from zero.")
         self.parameters = list(self.model.parameters())
         self.optimizer = make_optimizer(self.settings, self.parameters)
-        self.progress = Progress()
+        self.progress = RunProgress()
         self.best = self._weights()
         self.saved_step = 0
-        self.carried: Any = None  # the state in which a text was left
+        self.carried: Any = None  # the state at the last position of a text
         self.log: MetricsLog | None = None
         self.lock: IO[bytes] | None = None
 
-    # Beginnings -------------------------------------------------------------------------------------------------
+    # Start and resume ---------------------------------------------------------------------------------------------
 
     def start(self, folder: Path) -> Trainer:
-        """Begin a new run in a folder that is there and empty."""
+        """Begin a new run.
+
+        Args:
+            folder: an empty folder, which exists.
+
+        Returns:
+            This trainer; call its `train()`.
+        """
         if self.world.leads and any(folder.iterdir()):
-            raise checks.InputError(f"{folder} is not empty and is not overwritten. Choose another folder.")
+            raise checks.InputError(f"{folder} is not empty, and is not overwritten. Choose another folder.")
         self.folder, self.progress.processes = folder, self.world.size
         try:
             if self.world.leads:
@@ -109,53 +135,68 @@ class Trainer:
     def resume(
         cls, folder: Path, show: Show | None = None, *, trust: bool = False, task: Task | None = None
     ) -> Trainer:
-        """A run from its last checkpoint, to end with the same bits as one that never stopped.
+        """Continue a run from its last checkpoint, to the same bits as without the stop.
 
-        `trust` lets it import the module of a cell of its own; `task` is for a run on arrays in memory (`ArrayTask`).
+        Args:
+            folder: the folder of the run.
+            show: where progress is shown; nowhere by default.
+            trust: allow importing the module of a cell of your own.
+            task: the task with its arrays, for a run on arrays in memory (`ArrayTask`).
+
+        Returns:
+            A trainer; call its `train()`.
         """
-        lock = files.lock(checkpoint.find_run(folder) / "config.json") if distributed.join().leads else None
+        return cls.resume_opened(checkpoint.open_run(find_run(folder), trust), show, task)
+
+    @classmethod
+    def resume_opened(cls, run: OpenRun, show: Show | None = None, task: Task | None = None) -> Trainer:
+        """Continue a run that `checkpoint.open_run` locked and read. The trainer releases the lock."""
         try:
-            saved = checkpoint.read_unchanged(folder, trust)
+            run.check_unchanged()
+            saved = run.snapshot
             if task is not None and task != saved.config.task:
-                checks.fail("task", f"be the one of {folder}", task, "Its arrays must be the same.")
+                checks.fail("task", f"be the one of {run.folder}", task, "Its arrays must be the same.")
             trainer = cls(replace(saved.config, task=task) if task is not None else saved.config, show)
-            trainer.folder, trainer.lock = folder, lock
+            trainer.folder, trainer.lock = run.folder, run.lock
             trainer._restore(saved)
-            if lock:  # no other process writes here
+            if run.lock:  # no other process writes here
                 checkpoint.remove_leftovers(saved.path)
             trainer._open_log()
         except BaseException:
-            if lock:
-                lock.close()
+            run.close()
             raise
         return trainer
 
-    def _restore(self, saved: Checkpoint) -> None:
-        """Take over the weights and all else that a checkpoint has."""
-        checkpoint.check_data(self.signature, saved.signature, self.folder)
-        tensors, device = saved.tensors, self.settings.device
-        checkpoint.load_weights(self.model, checkpoint.part(tensors, "model."), saved.path)
-        checkpoint.load_optimizer(self.optimizer, self.model, tensors)
+    def _restore(self, saved: Snapshot) -> None:
+        """Take over the weights and everything else that a checkpoint holds."""
+        check_data(self.signature, saved.signature, self.folder)
+        device = self.settings.device
+        checkpoint.load_weights(self.model, saved.model, saved.path)
+        checkpoint.load_optimizer(self.optimizer, self.model, saved.optimizer)
         if self.model.solutions is not None:
-            self.model.solutions.load_state_dict(checkpoint.part(tensors, "solutions."))
-        carried = {name: value.to(device) for name, value in checkpoint.part(tensors, "carried.").items()}
+            self.model.solutions.load_state_dict(saved.solutions)
+        carried = {name: value.to(device) for name, value in saved.carried.items()}
         self.carried = mapped(self.world.own, checkpoint.unflatten(carried))
-        self.best = {name: value.to(device) for name, value in checkpoint.part(tensors, "best.").items()}
+        self.best = {name: value.to(device) for name, value in saved.best.items()}
         self.progress = progress = saved.progress
         self.saved_step = progress.step
         if not progress.finished and progress.step >= self.steps:
             raise checks.InputError(f"{saved.path} is damaged: step {progress.step} is past the last, {self.steps}.")
         if progress.processes != self.world.size:
-            words = f"started with {progress.processes} processes, goes on with {self.world.size}"
-            self.show.note(f"{self.folder} was {words}: equal to rounding, not to the bit.")
+            words = f"started with {progress.processes} processes and continues with {self.world.size}"
+            self.show.note(f"{self.folder} was {words}: the result is equal up to rounding, not to the bit.")
             progress.processes = self.world.size
         for change in saved.environment.changes(Environment.present()) if saved.environment else []:
             self.show.note(f"{self.folder} was {change}")
 
     # The loop ---------------------------------------------------------------------------------------------------
 
-    def train(self) -> dict[str, Any]:
-        """Train to the end and return the summary, which is also in summary.json."""
+    def train(self) -> Summary | None:
+        """Train to the end.
+
+        Returns:
+            The summary, which is also in summary.json; None in the processes of torchrun that do not write.
+        """
         try:
             self._loop()
             return self.summarise()
@@ -195,7 +236,7 @@ class Trainer:
                     raise Interrupted(progress.step, self.saved_step, command, stop)
 
     def _backward(self, indices: list[int]) -> float:
-        """Gradients of the mean loss over the global batch; returns this process's part of that mean."""
+        """Compute gradients of the mean loss over the global batch; return this process's part of that mean."""
         share = self.world.share(indices)
         batch = self.feed.batch(self.progress.step, share)
         count = self.world.total(self.objective.count(batch.targets))
@@ -210,11 +251,11 @@ class Trainer:
             keys = {} if self.model.solutions is None else {"keys": sequences}
             return self.model(batch.inputs, batch.lengths, **keys)
         output, state = self.model(batch.inputs, batch.lengths, state=None if batch.fresh else self.carried)
-        self.carried = mapped(Tensor.detach, state)  # gradients end where a piece of text begins
+        self.carried = mapped(Tensor.detach, state)  # gradients do not reach back into the piece before
         return output
 
     def _note_solves(self) -> None:
-        """Count the sequences that an implicit layer could not solve; the model keeps them out of the gradient."""
+        """Count the sequences that a layer did not solve; the model excludes them from the gradient."""
         solved = self.model.converged()
         if solved is not None:
             if not self.progress.unsolved:
@@ -238,7 +279,7 @@ class Trainer:
             self._write(event="diverged", step=progress.step, sequences=indices)
             last_good = checkpoint.path_of(self.folder, self.saved_step)
             raise Diverged(progress.step, progress.rescues_in_a_row, indices, last_good)
-        self.carried = None  # a state that is not finite would spoil all pieces that follow
+        self.carried = None  # a state that is not finite would make all later pieces not finite
         if settings.rescue == "random" and settings.clip_norm is not None:
             random_step(self.parameters, rate, settings.clip_norm, _seed(settings.seed, progress.step, 0))
 
@@ -246,7 +287,7 @@ class Trainer:
         progress, task = self.progress, self.config.task
         if self.test_data is not None:
             self._record_test(self.test_data)
-        if not len(self.validation_data):  # nothing to choose by: the last weights count
+        if not len(self.validation_data):  # the last weights count
             progress.best_step, self.best = progress.step, self._weights()
             return
         score, loss = self._measure(self.validation_data)
@@ -266,7 +307,7 @@ class Trainer:
             progress.solved_step = progress.step
 
     def _measure(self, data: Tensors) -> Scores:
-        """Scores of the present weights: the first process computes them, all have them."""
+        """Scores of the present weights: the first process computes them, and all get them."""
         scores = measure(self.model, data, self.objective) if self.world.leads else Scores(0.0, 0.0)
         return Scores(*map(self.world.agree, scores))
 
@@ -277,7 +318,7 @@ class Trainer:
             progress.halvings, progress.since_halving = progress.halvings + 1, 0
 
     def _record_test(self, data: Tensors) -> None:
-        """For the record only: no choice goes by the test set."""
+        """Record the test score. Nothing is chosen by it."""
         score = self._measure(data).metric
         self._write(step=self.progress.step, test=_number(score))
         if math.isfinite(score) and (self.progress.best_test is None or score < self.progress.best_test):
@@ -297,36 +338,36 @@ class Trainer:
 
     # Records ----------------------------------------------------------------------------------------------------
 
-    def summarise(self) -> dict[str, Any]:
-        """Score the best weights on the test set; the summary is also in summary.json."""
+    def summarise(self) -> Summary | None:
+        """Score the best weights on the test set and write summary.json; None in processes that do not write."""
         task, progress = self.config.task, self.progress
         self.model.load_state_dict(self.best)
-        summary: dict[str, Any] = {}
-        if self.world.leads:
-            test = task.split("test", self.settings.seed)
-            tensors = Tensors.of(test, self.settings.device) if self.test_data is None else self.test_data
-            floor = task.floor(test)
-            summary = {
-                "cell": self.config.model.cell,
-                "parameters": sum(p.numel() for p in self.parameters),
-                "metric": task.metric,
-                "test": _number(evaluate(self.model, tensors, self.objective)),
-                "best_test": progress.best_test,
-                "validation": progress.best,
-                "best_step": progress.best_step,
-                "baseline": task.baseline(test),
-                "floor": floor,
-                "solved_step": progress.solved_step,
-                "steps": progress.step,
-                "epochs": round(progress.step / self.feed.per_epoch, 4),
-                "stopped_by": progress.stopped_by,
-                "seconds": round(progress.seconds, 3),
-                "rescues": progress.rescues,
-                "unsolved": progress.unsolved,
-                "seed": self.settings.seed,
-                "processes": self.world.size,
-            }
-            files.write_json(self.folder / "summary.json", summary)
+        if not self.world.leads:
+            return None
+        test = task.split("test", self.settings.seed)
+        tensors = Tensors.of(test, self.settings.device) if self.test_data is None else self.test_data
+        floor = task.floor(test)
+        summary = Summary(
+            cell=self.config.model.cell,
+            parameters=sum(p.numel() for p in self.parameters),
+            metric=task.metric,
+            test=_number(evaluate(self.model, tensors, self.objective)),
+            best_test=progress.best_test,
+            validation=progress.best,
+            best_step=progress.best_step,
+            baseline=task.baseline(test),
+            floor=floor,
+            solved_step=progress.solved_step,
+            steps=progress.step,
+            epochs=round(progress.step / self.feed.per_epoch, 4),
+            stopped_by=progress.stopped_by,
+            seconds=round(progress.seconds, 3),
+            rescues=progress.rescues,
+            unsolved=progress.unsolved,
+            seed=self.settings.seed,
+            processes=self.world.size,
+        )
+        files.write_json(self.folder / "summary.json", summary.to_json())
         return summary
 
     def _record(self, loss: float, norm: float, rate: float) -> None:
@@ -345,13 +386,27 @@ class Trainer:
         carried = mapped(self.world.gathered, self.carried)  # each process has the states of its own rows
         if not self.log:
             return
-        # A checkpoint must be a good place to go on from, so none is taken amid gradients that are not finite.
+        # A run continues from its checkpoint, so none is taken while gradients are not finite.
         good = self.progress.rescues_in_a_row == 0 and all(bool(p.isfinite().all()) for p in self.parameters)
         if good or self.progress.finished:
             self.progress.metrics_bytes, self.progress.metrics_sha256 = self.log.flush()
-            state = (self.progress, self.model, self.best, self.optimizer, carried)
-            checkpoint.save(self.folder, self.config, self.signature, *state)
+            checkpoint.save(self._snapshot(carried))
             self.saved_step = self.progress.step
+
+    def _snapshot(self, carried: Any) -> Snapshot:
+        solutions = self.model.solutions
+        return Snapshot(
+            path=checkpoint.path_of(self.folder, self.progress.step),
+            config=self.config,
+            signature=self.signature,
+            progress=self.progress,
+            environment=Environment.present(),
+            model=self.model.state_dict(),
+            best=self.best,
+            optimizer=checkpoint.optimizer_state(self.optimizer, self.model),
+            solutions={} if solutions is None else solutions.state_dict(),
+            carried=checkpoint.flatten(carried),
+        )
 
     def _open_log(self) -> None:
         if self.world.leads:
@@ -377,18 +432,35 @@ class Trainer:
         return {name: value.detach().clone() for name, value in self.model.state_dict().items()}
 
 
-def train(config: RunConfig, folder: str | Path, show: Show | None = None) -> dict[str, Any]:
-    """Train in a new folder and return the summary.
+def train(config: RunConfig, folder: str | Path, show: Show | None = None) -> Summary | None:
+    """Train a model in a new folder.
 
-    >>> from autapse.tasks import Adding                                          # doctest: +SKIP
-    >>> train(RunConfig(task=Adding(length=50)), "runs/mine")                     # doctest: +SKIP
+    Args:
+        config: the task, the model and the settings of the training.
+        folder: where config.json, metrics.jsonl, checkpoints and summary.json go. It must not exist.
+        show: where progress is shown; nowhere by default.
+
+    Returns:
+        The summary: `summary.test` or `summary["test"]` is the test score of the best weights. None in the processes
+        of torchrun that do not write.
+
+    >>> import tempfile
+    >>> from autapse.tasks import Adding
+    >>> from autapse.training import ModelConfig, TrainingConfig
+    >>> task = Adding(length=10, train_size=64, validation_size=16, test_size=16)
+    >>> config = RunConfig(task=task, model=ModelConfig(hidden_size=(4,)), training=TrainingConfig(steps=2))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     summary = train(config, f"{folder}/run")
+    ...     model = autapse.load(f"{folder}/run")
+    >>> summary.steps, model.predict(torch.zeros(3, 10, 2)).shape
+    (2, torch.Size([3, 1]))
     """
     trainer = Trainer(config, show)
     return trainer.start(files.new_folder(Path(folder))).train()
 
 
 def load_splits(config: RunConfig) -> dict[str, Tensors]:
-    """What a run trains and validates on, on its device."""
+    """The training and validation sets of a run, on its device."""
     splits: tuple[Split, ...] = ("train", "validation")
     return {split: load_split(config, split) for split in splits}
 
@@ -400,7 +472,7 @@ def load_split(config: RunConfig, split: Split) -> Tensors:
 
 
 def checked_device(name: str) -> torch.device:
-    """A device that is there."""
+    """The device of a name, if torch finds it here."""
     try:
         device = torch.device(name)
         torch.zeros(1, device=device).item()
@@ -411,17 +483,17 @@ def checked_device(name: str) -> torch.device:
 
 
 def mapped(change: Callable[[Tensor], Tensor], state: Any) -> Any:
-    """A state, which is a tensor, nothing or a tuple of states, with all its tensors changed."""
+    """A state with `change` applied to each of its tensors. A state is None, a tensor or a tuple of states."""
     if state is None or isinstance(state, Tensor):
         return None if state is None else change(state)
     return tuple(mapped(change, part) for part in state)
 
 
 def _seed(*parts: int) -> int:
-    """One seed from several numbers, well mixed."""
+    """One seed from several integers, well mixed."""
     return int(np.random.SeedSequence(parts).generate_state(1, np.uint64)[0] >> 1)
 
 
 def _number(value: float) -> float | None:
-    """A number that JSON can hold; None where it is not finite."""
+    """A value that JSON can hold: None if it is not finite."""
     return value if math.isfinite(value) else None

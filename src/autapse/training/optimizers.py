@@ -1,4 +1,4 @@
-"""The optimizers by name; all are torch's."""
+"""The optimizers by name. All are torch's."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {
     "rmsprop": torch.optim.RMSprop,
     "adagrad": torch.optim.Adagrad,
 }
-NOT_FUSED = {"rmsprop"}  # torch has no form of it that updates all weights in one pass
+NOT_FUSED = {"rmsprop"}  # torch has no fused version of it
 
 
 def make_optimizer(config: TrainingConfig, parameters: Iterable[nn.Parameter]) -> Optimizer:
-    """The optimizer that a config names; on a CPU in torch's form that updates all weights in one pass."""
+    """The optimizer that a config names; on a CPU torch's fused version, which updates all weights in one pass."""
     parameters = list(parameters)
     in_one_pass = config.optimizer not in NOT_FUSED and all(weight.device.type == "cpu" for weight in parameters)
     extra = {"fused": True} if in_one_pass else {}
@@ -32,7 +32,7 @@ def make_optimizer(config: TrainingConfig, parameters: Iterable[nn.Parameter]) -
 
 
 def state_of_one(config: TrainingConfig) -> dict[str, Tensor]:
-    """What the optimizer keeps for a parameter of one number after its first step."""
+    """The state of the optimizer for a parameter of size 1, after its first step."""
     parameter = nn.Parameter(torch.zeros(1))
     parameter.grad = torch.zeros(1)
     optimizer = make_optimizer(config, [parameter])

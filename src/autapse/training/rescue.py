@@ -11,7 +11,14 @@ from autapse.errors import Ending
 
 
 class Diverged(Ending, RuntimeError):  # noqa: N818 (an outcome of training, not a programming error)
-    """Training could not recover from gradients that are not finite."""
+    """Training could not recover from gradients that are not finite.
+
+    Args:
+        step: the step of the last of them.
+        rescues: how many there were in a row.
+        batch: the numbers of the training sequences of that step.
+        checkpoint: the last good checkpoint.
+    """
 
     def __init__(self, step: int, rescues: int, batch: Sequence[int], checkpoint: object) -> None:
         shown = ", ".join(map(str, batch[:8])) + (", ..." if len(batch) > 8 else "")
@@ -24,9 +31,9 @@ class Diverged(Ending, RuntimeError):  # noqa: N818 (an outcome of training, not
 
 @torch.no_grad()
 def clip(parameters: Sequence[nn.Parameter], norm: float | None, value: float | None) -> float:
-    """Clip the gradients in place, by value, then by norm; return their norm before that.
+    """Clip the gradients in place, first by value, then by norm; return their norm before clipping.
 
-    A gradient that is not finite is left as it is, and its norm says so.
+    If that norm is not finite, the gradients are left unchanged.
     """
     gradients = [p.grad for p in parameters if p.grad is not None]
     total = _norm(gradients)
@@ -41,18 +48,18 @@ def clip(parameters: Sequence[nn.Parameter], norm: float | None, value: float | 
 
 
 def finite(norm: float) -> bool:
-    """Whether a gradient norm is a number that a step may be taken with."""
+    """Whether a gradient norm is finite, so that a step may be taken."""
     return norm < float("inf")  # False for NaN too
 
 
 def _norm(gradients: Sequence[Tensor]) -> float:
-    # In float64: a float32 norm overflows at entries that are large but finite, which clipping is there for.
+    # In float64: a float32 norm overflows for entries that are large but finite, which can still be clipped.
     return float(torch.stack([g.double().norm() for g in gradients]).norm())
 
 
 @torch.no_grad()
 def random_step(parameters: Sequence[nn.Parameter], rate: float, norm: float, seed: int) -> None:
-    """A plain step of size rate·norm in a random direction, which tends to leave the unstable region."""
+    """Take a step of size rate·norm in a random direction, which tends to leave the unstable region."""
     generator = torch.Generator().manual_seed(seed)
     # Drawn on the CPU, so that every device and every process takes the same step.
     direction: list[Tensor] = [torch.randn(p.shape, generator=generator) for p in parameters]

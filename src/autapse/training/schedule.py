@@ -1,4 +1,4 @@
-"""The learning rate as a function of the step and of past validations: nothing to save, nothing to go out of step."""
+"""The learning rate as a function of the step and of past validations, so that there is no state to save."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from autapse.training.config import TrainingConfig
 
 
 def learning_rate(config: TrainingConfig, step: int, steps: int, halvings: int) -> float:
-    """The rate of update number `step` of `steps`, counted from 0, after `halvings` plateaus."""
+    """The rate of update `step` of `steps`, counted from 0, after `halvings` halvings of the plateau schedule."""
     if config.schedule == "plateau":
         return config.learning_rate * 0.5**halvings
     if config.schedule == "periodic" and config.period is not None:

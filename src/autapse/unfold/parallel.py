@@ -19,12 +19,15 @@ from autapse.cells import Cell
 from autapse.cells.base import FormCell
 from autapse.forms import Form, Leaky, State
 from autapse.gradient.function import Function, opaque, reverse_mode_only
+from autapse.native.operands import KERNELS
+from autapse.sequences.batch import SequenceBatch
+from autapse.sequences.line import Line
 from autapse.solve.base import Limits
+from autapse.solve.linear_scan import linear_scan
 from autapse.solve.loop import Goal, Iteration, Visit, iterate
 from autapse.solve.report import NotConvergedWarning, SolveReport, merge
 from autapse.solve.system import Groups
-from autapse.unfold.fused import has_kernel
-from autapse.unfold.line import Line
+from autapse.unfold.base import Unfold, Unfolded
 from autapse.unfold.unchanged import Unchanged
 
 DENSE_UP_TO = 64  # the largest state size, all state tensors together, for which `jacobian="auto"` is dense
@@ -36,7 +39,7 @@ SECOND = f"Parallel() has first derivatives only. {SCAN}"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Parallel(Limits):
+class Parallel(Limits, Unfold):
     """h_t = f_t(h_{t−1}) for all t at once, by Newton's method.
 
     An iteration computes the derivative J_t of every step at the current states. It then solves the linear recurrence
@@ -73,6 +76,30 @@ class Parallel(Limits):
     def __repr__(self) -> str:
         changed = [f for f in dataclasses.fields(self) if getattr(self, f.name) != f.default]
         return f"Parallel({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in changed)})"
+
+    unsolved: ClassVar[str] = (
+        "Leave max_iterations out, which suffices where all numbers are finite; else leave unfold out, for the scan."
+    )
+
+    def check(self, cell: type[Cell]) -> None:
+        if cell.stencil != (-1,):
+            rule = f"be left out: {cell.__name__} has the stencil {cell.stencil}, and Parallel() serves (-1) only"
+            checks.fail("unfold", rule, self)
+
+    def run(
+        self,
+        cell: Cell,
+        rows: Tensor,
+        batch: SequenceBatch,
+        initial: State,
+        *,
+        layer: int = 0,
+        start: int = 0,
+        reverse: bool = False,
+        keep: bool = True,
+    ) -> Unfolded:
+        turn = batch.reverse if reverse else None
+        return Unfolded(*self.scan(cell, rows, initial, batch.sizes, start, turn))
 
     def scan(
         self,
@@ -212,7 +239,9 @@ class _Steps(_System):
     @cached_property
     def _together(self) -> bool:
         """Whether rows of different positions can share a call. Those of built-in forms can."""
-        ours = isinstance(self.cell, FormCell) and type(self.cell).step is FormCell.step and has_kernel(self.weights)
+        ours = (
+            isinstance(self.cell, FormCell) and type(self.cell).step is FormCell.step and type(self.weights) in KERNELS
+        )
         return ours or not self.cell.depends_on_position
 
     def _weights(self, part: slice) -> Any:
@@ -364,7 +393,7 @@ class _NewtonScan(Iteration):
         past = sound & (line.step > front_of_row)
         f = torch.where(sound[:, None], f, 0.0)
         slope = torch.where(past.view(shape), slope * (1 - self.damping), 0.0)
-        step = line.solve(slope, f - h)
+        step = line.unpad(linear_scan(line.pad(slope), line.pad(f - h)))
         largest = line.largest(torch.maximum(_size(f), _size(h)))[line.owner]
         plausible = past & _finite(step) & (_size(step) <= LEAP * largest)
         new = torch.where(plausible[:, None], h + step, f)

@@ -1,17 +1,19 @@
-"""The scan in plain PyTorch: a stencil of (−1) solved one step after the other."""
+"""The scan in plain PyTorch: one step after the other."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from autapse.cells import Cell
 from autapse.forms import State
+from autapse.sequences.walk import walk
+from autapse.solve import SolveReport
 
-Scanned = tuple[State, State]  # the states after each step, one [N, S] each; the states at the ends, one [B, S] each
+Scanned = tuple[State, State]  # one [N, S] per state, after each step; one [B, S] per carried tensor, at the ends
+Note = Callable[[SolveReport], None]
 
 
 def scan_reference(
@@ -20,40 +22,18 @@ def scan_reference(
     state: State,  # each [B, S], longest sequence first
     sizes: Sequence[int],  # how many sequences are running at each step; never grows; sums to N
     start: int = 0,  # position of the first step
-    keep: bool = True,  # all states of each step; what is not wanted here is dropped by the caller
-    form: Any = None,  # what cell.prepare() gives, where the caller has it
+    keep: bool = True,  # all states of each step; the reference always has them
+    weights: Any = None,  # what cell.prepare() gives, where the caller has it
+    reverse: bool = False,  # from the last step to the first; for sequences of one length
+    note: Note | None = None,  # gets the report of each step that is solved
 ) -> Scanned:
-    """The states after each step, one [N, S] each, and the state of each sequence at its own end."""
-    weights = cell.prepare() if form is None else form
+    """The states after each step and at each sequence's own end."""
+    weights = cell.prepare() if weights is None else weights
 
     def step(u: Tensor, state: State, t: int) -> State:
-        new = cell.step(u, state, weights, t)
-        return cell.checked(new, len(u)) if t == start else new
+        new, report = cell.reported_step(u, state, weights, t, check=t == start)
+        if report is not None and note is not None:
+            note(report)
+        return new
 
-    return walk(step, cell.drive(x), state, sizes, start)
-
-
-def walk(
-    step: Callable[[Tensor, State, int], State], drive: Tensor, state: State, sizes: Sequence[int], start: int
-) -> Scanned:
-    """`step` from position to position, its drive given; its gradient is autograd's, of any order."""
-    trace: list[State] = []
-    ended: list[State] = []
-    for t, u in enumerate(drive.split(list(sizes)), start):
-        state, stopped = _split(state, len(u))
-        ended += stopped
-        state = step(u, state, t)
-        trace.append(state)
-    states = tuple(torch.cat(column) for column in zip(*trace, strict=True)) if trace else tuple(s[:0] for s in state)
-    return states, _rejoin(state, ended)
-
-
-def _split(state: State, running: int) -> tuple[State, list[State]]:
-    if running == len(state[0]):
-        return state, []
-    return tuple(s[:running] for s in state), [tuple(s[running:] for s in state)]
-
-
-def _rejoin(state: State, ended: list[State]) -> State:
-    parts = [state, *reversed(ended)]
-    return state if len(parts) == 1 else tuple(torch.cat(part) for part in zip(*parts, strict=True))
+    return walk(step, cell.drive(x), state, sizes, start, reverse, len(cell.state_sizes))

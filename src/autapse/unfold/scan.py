@@ -1,8 +1,9 @@
-"""The scan of a layer: by the native kernels where they can, else by the reference; whole, or with recomputation."""
+"""Scan: one step after the other, by the native kernels where they can, else by the reference."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -10,77 +11,108 @@ from torch import Tensor
 from torch.autograd import forward_ad
 from torch.utils.checkpoint import checkpoint
 
+from autapse import checks
 from autapse.cells import Cell
 from autapse.forms import State
-from autapse.unfold.fused import can_fuse, has_kernel, scan_fused
-from autapse.unfold.reference import Scanned, scan_reference
+from autapse.sequences.batch import SequenceBatch
+from autapse.solve import SolveReport
+from autapse.solve.report import merge
+from autapse.unfold.base import Unfold, Unfolded
+from autapse.unfold.fused import can_fuse, scan_fused
+from autapse.unfold.reference import Note, Scanned, scan_reference
 from autapse.unfold.unchanged import Unchanged
 
 
-def scan(
-    cell: Cell,
-    x: Tensor,  # [N, D]
-    state: State,  # each [B, S]
-    sizes: Sequence[int],
-    start: int = 0,
-    keep: bool = True,  # all states of each step, or at least what the cell's output needs
-    turn: Callable[[Tensor], Tensor] | None = None,  # puts rows into the reverse order and back; None: not reversed
-    checkpoint_every: int | None = None,
-) -> Scanned:
-    """`scan_fused` where the native library can run this cell on this input, `scan_reference` elsewhere.
+@dataclass(frozen=True)
+class Scan(Unfold):
+    """The steps of a cell whose stencil looks back, each solved where it is an equilibrium.
 
-    With `checkpoint_every=k` the states at every k-th step only are kept, and the backward pass computes k steps at a
-    time again, so that it holds T/k + k states instead of T.
+    With `checkpoint_every=k` only every k-th state is kept, and the backward pass computes k steps at a time again. It
+    then holds T/k + k states instead of T.
     """
-    form: Any = cell.prepare()  # once, also where the sequence goes in pieces
-    fused = can_fuse(cell, x, state) and has_kernel(form)
-    whole = is_whole(checkpoint_every, sizes)
-    # Where all lengths are the same the kernels read and write from the end; elsewhere the rows are turned.
-    inside = turn is not None and fused and whole and len(sizes) > 0 and sizes[0] == sizes[-1]
-    around = None if inside else turn
-    x = around(x) if around else x
-    run: Any = scan_fused if fused else scan_reference
-    if not whole:
-        states, final, _ = in_pieces(run, cell, x, state, sizes, start, keep, form, checkpoint_every or 1)
-    elif inside:
-        states, final = scan_fused(cell, x, state, sizes, start, keep, form, reverse=True)  # type: ignore[arg-type]
-    else:
-        states, final = run(cell, x, state, sizes, start, keep, form)
-    return tuple(around(rows) for rows in states) if around else states, final
 
+    checkpoint_every: int | None = None
 
-def is_whole(checkpoint_every: int | None, sizes: Sequence[int]) -> bool:
-    """Whether nothing needs to be computed again in a backward pass."""
-    if checkpoint_every is None or checkpoint_every >= len(sizes):
-        return True
-    # Recomputation needs saved tensor hooks, which torch.func and dual tensors cannot have: they keep everything.
-    transformed = torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
-    return transformed or not torch.is_grad_enabled()
+    def __post_init__(self) -> None:
+        if self.checkpoint_every is not None:
+            checks.integer("checkpoint_every", self.checkpoint_every, minimum=1)
 
+    def check(self, cell: type[Cell]) -> None:
+        if max(cell.stencil) > 0:
+            checks.fail("unfold", f"be left out: {cell.__name__} looks ahead, so that a scan cannot serve it", self)
 
-def in_pieces(
-    run: Any, cell: Cell, x: Tensor, state: State, sizes: Sequence[int], start: int, keep: bool, form: Any, every: int
-) -> tuple[State, State, list[list[Any]]]:
-    """`run` on `every` steps at a time, which the backward pass runs again; and what else it returned of each piece."""
-    inputs = (x, *state)
-    unchanged = Unchanged([*cell.parameters(), *cell.buffers(), *inputs])
+    def words(self) -> list[str]:
+        return [] if self.checkpoint_every is None else [f"checkpoint_every={self.checkpoint_every}"]
 
-    def run_unchanged(*arguments: Any) -> Any:
-        unchanged.check([*cell.parameters(), *cell.buffers(), *inputs])
-        return run(*arguments)
+    def run(
+        self,
+        cell: Cell,
+        rows: Tensor,
+        batch: SequenceBatch,
+        initial: State,
+        *,
+        layer: int = 0,
+        start: int = 0,
+        reverse: bool = False,
+        keep: bool = True,
+    ) -> Unfolded:
+        sizes, weights = batch.sizes, cell.prepare()  # weights once, also where the sequence goes in pieces
+        form = can_fuse(cell, weights, rows, initial)
+        whole = self._is_whole(sizes)
+        # Where all lengths are the same, a scan goes from the end by itself; elsewhere the rows are turned.
+        turned = reverse and not (whole and batch.even)
+        rows = batch.reverse(rows) if turned else rows
+        run = scan_reference if form is None else scan_fused
+        reports: list[SolveReport] = []
+        arguments = (cell, rows, initial, sizes, start, keep, weights if form is None else form)
+        if whole:
+            states, final = run(*arguments, reverse and not turned, reports.append)
+        else:
+            states, final = self._in_pieces(run, *arguments, reports.append)
+        states = tuple(batch.reverse(part) for part in states) if turned else states
+        return Unfolded(states, final, merge(reports, batch.count, worst=True) if reports else None)
 
-    pieces = [sizes[n : n + every] for n in range(0, len(sizes), every)]
-    traces: list[State] = []
-    ended: list[State] = []
-    others: list[list[Any]] = []
-    for n, (piece, rows) in enumerate(zip(pieces, x.split([sum(piece) for piece in pieces]), strict=True)):
-        # Sequences that ended in an earlier piece leave, so that a piece is a batch of its own.
-        ended.append(tuple(s[piece[0] :] for s in state))
-        state = tuple(s[: piece[0]] for s in state)
-        arguments = (cell, rows, state, piece, start + n * every, keep, form)
-        trace, state, *other = checkpoint(run_unchanged, *arguments, use_reentrant=False)
-        traces.append(trace)
-        others.append(other)
-    states = tuple(torch.cat(column) for column in zip(*traces, strict=True))
-    final = tuple(torch.cat(column) for column in zip(state, *reversed(ended), strict=True))
-    return states, final, others
+    def _is_whole(self, sizes: Sequence[int]) -> bool:
+        """Whether the backward pass has nothing to compute again."""
+        if self.checkpoint_every is None or self.checkpoint_every >= len(sizes):
+            return True
+        # Recomputation needs saved tensor hooks, which torch.func and dual tensors cannot have: they keep everything.
+        transformed = torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
+        return transformed or not torch.is_grad_enabled()
+
+    def _in_pieces(
+        self,
+        run: Any,
+        cell: Cell,
+        x: Tensor,
+        state: State,
+        sizes: Sequence[int],
+        start: int,
+        keep: bool,
+        weights: Any,
+        note: Note,
+    ) -> Scanned:
+        """`run` on some steps at a time, which the backward pass runs again."""
+        inputs, every = (x, *state), self.checkpoint_every or 1
+        unchanged = Unchanged([*cell.parameters(), *cell.buffers(), *inputs])
+        noted: set[int] = set()  # pieces that have run: steps recomputed in the backward pass are not reported
+
+        def run_unchanged(piece: int, *arguments: Any) -> Any:
+            unchanged.check([*cell.parameters(), *cell.buffers(), *inputs])
+            first = piece not in noted
+            noted.add(piece)
+            return run(*arguments, note=note if first else None)
+
+        pieces = [sizes[n : n + every] for n in range(0, len(sizes), every)]
+        traces: list[State] = []
+        ended: list[State] = []
+        for n, (piece, rows) in enumerate(zip(pieces, x.split([sum(piece) for piece in pieces]), strict=True)):
+            # Sequences that ended in an earlier piece leave, so that a piece is a batch of its own.
+            ended.append(tuple(s[piece[0] :] for s in state))
+            state = tuple(s[: piece[0]] for s in state)
+            arguments = (n, cell, rows, state, piece, start + n * every, keep, weights)
+            trace, state = checkpoint(run_unchanged, *arguments, use_reentrant=False)
+            traces.append(trace)
+        states = tuple(torch.cat(column) for column in zip(*traces, strict=True))
+        final = tuple(torch.cat(column) for column in zip(state, *reversed(ended), strict=True))
+        return states, final

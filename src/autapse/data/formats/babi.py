@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from autapse import checks
-from autapse.data.tree import Tree, damaged, open_tree, text_lines, whole_number
+from autapse.data.archives import Tree, open_tree
+from autapse.data.reading import damaged, text_lines, whole_number
 
 TASKS = 20
 SPLITS = ("train", "test")

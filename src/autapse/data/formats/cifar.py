@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
+from autapse.data.archives import Tree, open_tree
 from autapse.data.formats.recordings import folder_of
-from autapse.data.tree import Tree, damaged, open_tree
+from autapse.data.reading import damaged
 
 TRAIN = tuple(f"data_batch_{n}.bin" for n in range(1, 6))
 TEST = "test_batch.bin"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from autapse import checks
-from autapse.data.tree import damaged, read_bytes, text_lines
+from autapse.data.reading import damaged, read_bytes, text_lines
 
 OPEN = ("ADJ", "ADV", "INTJ", "NOUN", "PROPN", "VERB")
 CLOSED = ("ADP", "AUX", "CCONJ", "DET", "NUM", "PART", "PRON", "SCONJ")

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
+from autapse.data.archives import Tree, open_tree
 from autapse.data.formats.npy import read_npz
 from autapse.data.formats.recordings import Recordings, folder_of, numbers
-from autapse.data.tree import Tree, damaged, open_tree, read_bytes
+from autapse.data.reading import damaged, read_bytes
 
 STEPS, CHANNELS = 125, 45
 ACTIVITIES, SUBJECTS = 19, 8

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from autapse import checks
+from autapse.data.archives import Tree, open_tree
 from autapse.data.filters import lowpass, median3
 from autapse.data.formats.recordings import Recordings, folder_of, numbers
-from autapse.data.tree import Tree, damaged, open_tree
+from autapse.data.reading import damaged
 
 RATE = 50.0  # Hz
 NOISE, GRAVITY = 20.0, 0.3  # Hz: what lies above is noise; acceleration that lies below is gravity

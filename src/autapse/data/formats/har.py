@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
+from autapse.data.archives import Tree, open_tree
 from autapse.data.formats.recordings import Recordings, folder_of, numbers, whole_numbers
-from autapse.data.tree import Tree, damaged, open_tree
+from autapse.data.reading import damaged
 
 STEPS = 128
 SIGNALS = tuple(f"{kind}_{axis}" for kind in ("body_acc", "body_gyro", "total_acc") for axis in "xyz")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from autapse.data.tree import damaged, read_bytes
+from autapse.data.reading import damaged, read_bytes
 
 TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 DIMENSIONS = 32  # numpy's limit, before its version 2

@@ -13,7 +13,7 @@ from numpy.lib import format as npy
 
 from autapse import checks
 from autapse.data.packed import BROKEN
-from autapse.data.tree import open_member
+from autapse.data.reading import open_member
 
 HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 NOT_NUMPY = (*BROKEN, ValueError, TypeError, RuntimeError, OverflowError, LookupError, SyntaxError, TokenError)

@@ -9,7 +9,8 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from autapse import checks
-from autapse.data.tree import Tree, damaged, open_tree, text_lines
+from autapse.data.archives import Tree, open_tree
+from autapse.data.reading import damaged, text_lines
 from autapse.data.vocabulary import UNKNOWN, Vocabulary
 
 FILES = {"train": "ptb.train.txt", "validation": "ptb.valid.txt", "test": "ptb.test.txt"}

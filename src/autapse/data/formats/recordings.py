@@ -11,8 +11,9 @@ from typing import NoReturn
 import numpy as np
 
 from autapse import checks
+from autapse.data.archives import Tree
 from autapse.data.packed import DECOMPRESSORS
-from autapse.data.tree import Tree, damaged
+from autapse.data.reading import damaged
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,8 +13,9 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, NamedTuple
 
 from autapse import checks, files
+from autapse.data.archives import open_tree, tar_files, zip_archive
 from autapse.data.packed import BROKEN
-from autapse.data.tree import damaged, open_member, open_tree, tar_files, zip_archive
+from autapse.data.reading import damaged, open_member
 
 STARS = 5
 BREAK = re.compile(r"<br\s*/?>|\\n|\\r")  # HTML's in IMDB; Yelp's CSV spells line breaks with a backslash

@@ -16,9 +16,10 @@ from typing import NamedTuple
 import numpy as np
 
 from autapse import checks
+from autapse.data.archives import is_tar, open_tree, tar_contents, tar_files
 from autapse.data.filterbank import frame_count, log_mel
 from autapse.data.formats.wav import read_wav
-from autapse.data.tree import damaged, is_tar, open_tree, tar_contents, tar_files, text_lines
+from autapse.data.reading import damaged, text_lines
 
 COMMANDS = ("yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go")
 DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")

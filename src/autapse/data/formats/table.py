@@ -28,14 +28,14 @@ from autapse.data.formats import npy
 from autapse.data.formats.timeseries import LARGEST, Series, number_or_none, ordered_labels, read_ts, suffix
 from autapse.data.packed import DECOMPRESSORS
 from autapse.data.ragged import Ragged
-from autapse.data.tree import read_bytes
+from autapse.data.reading import read_bytes
 
 ORDER = ("time", "step")
 INTEGER = re.compile(r"[+-]?\d+")
 
 
 @dataclass(frozen=True, eq=False)
-class Sequences:
+class SequenceFile:
     """What to predict from."""
 
     inputs: Ragged  # of [steps, channels] float32
@@ -52,7 +52,7 @@ def read_series(path: Path) -> Series:
     return reader(path)
 
 
-def read_sequences(path: Path) -> Sequences:
+def read_sequences(path: Path) -> SequenceFile:
     """Sequences from a file of any accepted kind, whether it has targets or not."""
     plain = {".npy": _npy_sequences, ".npz": _npz_sequences, ".csv": _csv_sequences}
     kind = suffix(path)
@@ -62,9 +62,9 @@ def read_sequences(path: Path) -> Sequences:
     return plain[kind](path) if kind in plain else _labelled(read_series(path))
 
 
-def _labelled(series: Series, names: tuple[str, ...] = ()) -> Sequences:
+def _labelled(series: Series, names: tuple[str, ...] = ()) -> SequenceFile:
     targets = [series.labels[place] for place in series.targets] if series.labels else series.targets
-    return Sequences(series.inputs, names, targets)
+    return SequenceFile(series.inputs, names, targets)
 
 
 def read_csv(path: Path) -> Series:
@@ -74,7 +74,7 @@ def read_csv(path: Path) -> Series:
     return Series(inputs, *_meaning(table, _targets(table, members)))
 
 
-def _csv_sequences(path: Path) -> Sequences:
+def _csv_sequences(path: Path) -> SequenceFile:
     rows = _rows(path)
     if not rows:
         raise checks.InputError(f"{path} is empty.")
@@ -82,11 +82,11 @@ def _csv_sequences(path: Path) -> Sequences:
     if "sequence" not in first and any(number_or_none(cell) is not None for cell in first):  # no header
         table = _table(path, [(0, [f"column {n}" for n in range(1, len(first) + 1)]), *rows])
         values = np.stack([table.numbers(name) for name in table.header], axis=1).astype(np.float32)
-        return Sequences(Ragged.of([values]))
+        return SequenceFile(Ragged.of([values]))
     table = _load(path, ("sequence",))
     inputs, members = _gathered(table)
     if "target" not in table.header:
-        return Sequences(inputs, tuple(members))
+        return SequenceFile(inputs, tuple(members))
     return _labelled(Series(inputs, *_meaning(table, _targets(table, members))), tuple(members))
 
 
@@ -229,19 +229,19 @@ def read_npz(path: Path) -> Series:
     return Series(inputs, *_numpy_targets(path, arrays["targets"], len(inputs)))
 
 
-def _npz_sequences(path: Path) -> Sequences:
+def _npz_sequences(path: Path) -> SequenceFile:
     arrays = _arrays(path, ("inputs",))
     inputs = _numpy_inputs(path, arrays)
     if "targets" not in arrays:
-        return Sequences(inputs)
+        return SequenceFile(inputs)
     return _labelled(Series(inputs, *_numpy_targets(path, arrays["targets"], len(inputs))))
 
 
-def _npy_sequences(path: Path) -> Sequences:
+def _npy_sequences(path: Path) -> SequenceFile:
     array = npy.read_npy(read_bytes(path), path)
     if array.ndim not in (2, 3):
         _fail(path, "the array", "be numbers of shape [N, T, channels] or [T, channels]", array)
-    return Sequences(_numpy_inputs(path, {"inputs": array if array.ndim == 3 else array[None]}))
+    return SequenceFile(_numpy_inputs(path, {"inputs": array if array.ndim == 3 else array[None]}))
 
 
 def _numpy_inputs(path: Path, arrays: dict[str, np.ndarray]) -> Ragged:

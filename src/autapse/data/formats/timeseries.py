@@ -12,7 +12,7 @@ import numpy as np
 from autapse import checks
 from autapse.data.packed import DECOMPRESSORS
 from autapse.data.ragged import Ragged
-from autapse.data.tree import damaged, read_bytes, whole_number
+from autapse.data.reading import damaged, read_bytes, whole_number
 
 LARGEST = float(np.finfo(np.float32).max)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from autapse import checks
-from autapse.data.tree import damaged
+from autapse.data.reading import damaged
 
 PCM, EXTENSIBLE = 1, 0xFFFE
 HEADER, CHUNK, FORMAT = struct.Struct("<4sI4s"), struct.Struct("<4sI"), struct.Struct("<HHIIHH")

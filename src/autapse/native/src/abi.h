@@ -1,5 +1,5 @@
-// The C ABI: one plain struct that describes a scan, and the few functions that take it.
-// Nothing here knows a framework. Pointers are to dense row-major memory of the problem's element type.
+// The C ABI: plain structs that describe a problem, and the few functions that take them.
+// Nothing here depends on a framework. Pointers are to dense row-major memory of the problem's element type.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,17 @@ enum autapse_activation { AUTAPSE_TANH, AUTAPSE_RELU, AUTAPSE_SIGMOID, AUTAPSE_I
 enum autapse_result {
     AUTAPSE_DONE,
     AUTAPSE_NO_MEMORY, // for scratch memory
-    AUTAPSE_MALFORMED, // sizes, lengths or indices that would lead outside of the tensors; nothing was written
+    AUTAPSE_MALFORMED, // sizes, lengths or indices lead outside of the tensors; nothing was written
     AUTAPSE_REPACK,    // the matrices were packed for another instruction set
 };
 
-// The caller vouches for the pointers: each is to as many elements as the sizes here say. The library checks what only
-// the contents of `sizes`, `lengths`, `index` and `drive_rows` can tell, before it runs.
+// The caller guarantees that each pointer has as many elements as the sizes say. The library checks the values of
+// `sizes`, `lengths`, `index` and `drive_rows` before it runs.
 //
 // N is the sum of sizes, G the width of the drive (a multiple of H), O the width of the state h.
 // The rows of x, h, c, reserve and their gradients are in the order of a PackedSequence: the first step of every
 // sequence, longest first, then the second step of those that have one, and so on.
-struct autapse_problem {
+struct autapse_scan {
     int32_t form, activation;
     int32_t wide;         // 0: float, 1: double
     int32_t threads;
@@ -34,9 +34,9 @@ struct autapse_problem {
     int32_t reverse;      // the last step comes first; for sequences of one length
     int64_t steps, rows, batch, inputs, hidden, outputs; // T, N, B, D, H, O
     int64_t inner;        // leaky: K; chain: number of maps; 1 elsewhere
-    const int64_t* sizes; // [T], sequences that run at each step; never grows, at most B, sums to N
+    const int64_t* sizes; // [T], number of sequences at each step; never grows, at most B, sums to N
 
-    const void *x;          // [N, D]; the drive itself, [N, G], where weight is null
+    const void *x;          // [N, D]; the drive itself, [N, G], if weight is null
     const void *weight;     // [G, D]
     const void *bias;       // [G] or null
     const void *matrix;     // leaky, shared gate [H, H]; chain [n, H, H]; ugrnn [2H, H]; gru [3H, H]; lstm [4H, O]
@@ -47,34 +47,34 @@ struct autapse_problem {
     const void *h0, *c0;    // [B, O], [B, H]
     const void *packed;     // what autapse_pack made, or null to pack at each call
 
-    void *h, *c;            // [N, O]; [N, H] or null where the cells are not wanted
+    void *h, *c;            // [N, O]; [N, H] or null if the cells are not wanted
     void *h_n, *c_n;        // [B, O], [B, H]
     void *reserve;          // [N, autapse_reserve()], what the backward pass needs; null to save nothing
 
     const void *grad_h, *grad_c;     // of h and c, or null for zero
     const void *grad_h_n, *grad_c_n; // of h_n and c_n, or null for zero
 
-    // Written by the backward pass where not null.
+    // Written by the backward pass if not null.
     void *grad_x, *grad_weight, *grad_bias, *grad_matrix, *grad_offset, *grad_projection;
     void *grad_alpha, *grad_beta;
     void *grad_h0, *grad_c0;
 };
 
 // The implicit GRU's rule at M positions, whose J neighbours each are rows of `table` or, past these, of `edges`.
-struct autapse_coupled {
+struct autapse_implicit {
     int32_t wide, threads;
     int64_t rows, hidden, offsets;   // M, H, J; at most 8 offsets
     int64_t table_rows, edge_rows;     // rows of the table, of the edges
     int64_t drive_count;               // rows of u
-    int64_t band_stride, slope_stride; // elements from one offset's bands to the next one's; from one part of the slope on
-    const void *switches, *gates, *candidate; // [J, H, H], [2H, H], [H, H]; read by autapse_coupled_pack alone
-    const void *packed;                       // what that made
+    int64_t band_stride, slope_stride; // elements between the bands of two offsets; between two parts of the slope
+    const void *switches, *gates, *candidate; // [J, H, H], [2H, H], [H, H]; read by autapse_implicit_pack only
+    const void *packed;                       // made by autapse_implicit_pack
     const void *u;                            // [drive_count, (J + 3) H]
     const int64_t *drive_rows;                // [M], the row of u that belongs to each position; null for the same
     const void *table, *edges;                // [table_rows, H], [edge_rows, H]
     const int64_t *index[8];                  // [M] for each offset
     void *h;                                  // [M, H]
-    void *bands;                              // per offset [M, H]: dh/dh_j as far as it acts channel by channel; or null
+    void *bands;                              // per offset [M, H]: the part of dh/dh_j that acts channel by channel; or null
     void *slope;                              // [2 J + 7, M, H]: s_j, dm/da_j, z, dh/da_z, r, d(rm)/da_r, dh/da_n, m, rm; or null
 
     const void *v;   // [M, H]; the slope is read
@@ -82,27 +82,27 @@ struct autapse_coupled {
     void *arguments; // [M, (J + 3) H], v times the derivative by each argument; or null
 };
 
-// Ragged sequences, longest first. Their rows are those of even steps, then those of odd ones, step by step.
-struct autapse_lattice {
+// Ragged sequences, longest first. Rows: first those of even steps, then those of odd steps, step by step.
+struct autapse_red_black {
     int64_t count, rows;          // N is the sum of lengths
     const int64_t *lengths;       // [count]; never grow
     int32_t lower;                // which of the two offsets, 0 or 1, is -1; the other one is 1
-    int32_t own_edges;            // edges are [2 count, H], before and after; else [1, H]
+    int32_t own_edges;            // 1: edges are [2 count, H], before and after; 0: [1, H]
 };
 
 // z = F(z) by the tridiagonal iteration; of the rule, `edges`, `u`, `drive_rows` and `packed` are read.
 struct autapse_relaxation {
-    autapse_lattice lattice;
+    autapse_red_black layout;
     int64_t max_iterations, window;               // window: at most 8
     double rtol, atol, threshold, guard;
-    void *z;                                      // [N, H], where it begins, then the best that was found
+    void *z;                                      // [N, H], the start; overwritten by the best iterate
     double *residual;                             // [count], relative
     int64_t *iterations, *converged;              // [count]
 };
 
 // v = g + J^T v by GMRES on the even steps, preconditioned; the slope is read, [2 J + 7, N, H].
 struct autapse_adjoint {
-    autapse_lattice lattice;
+    autapse_red_black layout;
     int64_t max_iterations;
     double rtol, atol;
     const void *g;                                // [N, H]
@@ -111,53 +111,53 @@ struct autapse_adjoint {
     int64_t *iterations, *converged;              // [count]
 };
 
-// One tridiagonal system per sequence and channel; of the lattice, `lower` and `own_edges` are not read.
+// One tridiagonal system per sequence and channel; of the layout, `lower` and `own_edges` are not read.
 struct autapse_tridiagonal {
     int32_t wide, threads;
-    int32_t transposed, factored;  // the transposed system; inverse and ahead are there from an earlier call
-    autapse_lattice lattice;
+    int32_t transposed, factored;  // solve the transposed system; inverse and ahead are from an earlier call
+    autapse_red_black layout;
     int64_t channels;
-    int64_t right_rows;            // rows of the right side; it is zero in those beyond
+    int64_t right_rows;            // rows of the right side; all further rows are zero
     const void *lower, *upper;     // [N, S]
     void *inverse, *ahead;         // [N, S], the eliminated system
     const void *right;             // [right_rows, S], or null to eliminate alone
     void *y;                       // [N, S]
 };
 
-AUTAPSE_API int64_t autapse_coupled_bytes(const autapse_coupled*);
-AUTAPSE_API void autapse_coupled_pack(const autapse_coupled*, void* packed); // 64-byte aligned
-AUTAPSE_API int autapse_coupled_evaluate(const autapse_coupled*);            // an autapse_result, as all below
-AUTAPSE_API int autapse_coupled_pull(const autapse_coupled*);
-AUTAPSE_API int autapse_coupled_relax(const autapse_coupled*, const autapse_relaxation*);
-AUTAPSE_API int autapse_coupled_adjoint(const autapse_coupled*, const autapse_adjoint*);
+AUTAPSE_API int64_t autapse_implicit_bytes(const autapse_implicit*);
+AUTAPSE_API void autapse_implicit_pack(const autapse_implicit*, void* packed); // 64-byte aligned
+AUTAPSE_API int autapse_implicit_evaluate(const autapse_implicit*);            // an autapse_result, as all below
+AUTAPSE_API int autapse_implicit_pull(const autapse_implicit*);
+AUTAPSE_API int autapse_implicit_relax(const autapse_implicit*, const autapse_relaxation*);
+AUTAPSE_API int autapse_implicit_adjoint(const autapse_implicit*, const autapse_adjoint*);
 AUTAPSE_API int autapse_tridiagonal_solve(const autapse_tridiagonal*);
 
-AUTAPSE_API int64_t autapse_reserve(const autapse_problem*);     // columns of the reserve
-AUTAPSE_API int64_t autapse_packed_bytes(const autapse_problem*);
-AUTAPSE_API void autapse_pack(const autapse_problem*, void* packed); // the matrices of the forward pass, 64-byte aligned
-AUTAPSE_API int autapse_forward(const autapse_problem*);
-AUTAPSE_API int autapse_backward(const autapse_problem*);
+AUTAPSE_API int64_t autapse_reserve(const autapse_scan*);     // columns of the reserve
+AUTAPSE_API int64_t autapse_packed_bytes(const autapse_scan*);
+AUTAPSE_API void autapse_pack(const autapse_scan*, void* packed); // the matrices of the forward pass, 64-byte aligned
+AUTAPSE_API int autapse_forward(const autapse_scan*);
+AUTAPSE_API int autapse_backward(const autapse_scan*);
 
 AUTAPSE_API const char* autapse_instruction_set();          // the one in use
-AUTAPSE_API int autapse_use(const char* instruction_set);   // 0, or 1 where this machine or this build does not have it
+AUTAPSE_API int autapse_use(const char* instruction_set);   // 0, or 1 if this machine or this build does not have it
 AUTAPSE_API int autapse_has(const char* instruction_set);   // 1 if this machine and this build have it
 AUTAPSE_API const char* autapse_version();             // of the package that it was built with
-AUTAPSE_API int autapse_abi();                              // changes with the struct and with these functions
-AUTAPSE_API void autapse_huge_pages(void* memory, int64_t bytes); // fewer page faults on fresh large memory, where Linux allows
+AUTAPSE_API int autapse_abi();                              // changes with the structs and with these functions
+AUTAPSE_API void autapse_huge_pages(void* memory, int64_t bytes); // fewer page faults on new large memory, if Linux allows
 }
 
 // One instruction set's kernels.
 struct autapse_engine {
-    int64_t (*reserve)(const autapse_problem*);
-    int64_t (*packed_bytes)(const autapse_problem*);
-    void (*pack)(const autapse_problem*, void*);
-    int (*forward)(const autapse_problem*);
-    int (*backward)(const autapse_problem*);
-    int64_t (*coupled_bytes)(const autapse_coupled*);
-    void (*coupled_pack)(const autapse_coupled*, void*);
-    int (*coupled_evaluate)(const autapse_coupled*);
-    int (*coupled_pull)(const autapse_coupled*);
-    int (*coupled_relax)(const autapse_coupled*, const autapse_relaxation*);
-    int (*coupled_adjoint)(const autapse_coupled*, const autapse_adjoint*);
+    int64_t (*reserve)(const autapse_scan*);
+    int64_t (*packed_bytes)(const autapse_scan*);
+    void (*pack)(const autapse_scan*, void*);
+    int (*forward)(const autapse_scan*);
+    int (*backward)(const autapse_scan*);
+    int64_t (*implicit_bytes)(const autapse_implicit*);
+    void (*implicit_pack)(const autapse_implicit*, void*);
+    int (*implicit_evaluate)(const autapse_implicit*);
+    int (*implicit_pull)(const autapse_implicit*);
+    int (*implicit_relax)(const autapse_implicit*, const autapse_relaxation*);
+    int (*implicit_adjoint)(const autapse_implicit*, const autapse_adjoint*);
     int (*tridiagonal)(const autapse_tridiagonal*);
 };

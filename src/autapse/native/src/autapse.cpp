@@ -56,21 +56,21 @@ const Entry* current() {
 
 extern "C" {
 
-int64_t autapse_reserve(const autapse_problem* p) { return current()->engine->reserve(p); }
-int64_t autapse_packed_bytes(const autapse_problem* p) { return current()->engine->packed_bytes(p); }
-void autapse_pack(const autapse_problem* p, void* packed) { current()->engine->pack(p, packed); }
-int autapse_forward(const autapse_problem* p) { return current()->engine->forward(p); }
-int autapse_backward(const autapse_problem* p) { return current()->engine->backward(p); }
+int64_t autapse_reserve(const autapse_scan* p) { return current()->engine->reserve(p); }
+int64_t autapse_packed_bytes(const autapse_scan* p) { return current()->engine->packed_bytes(p); }
+void autapse_pack(const autapse_scan* p, void* packed) { current()->engine->pack(p, packed); }
+int autapse_forward(const autapse_scan* p) { return current()->engine->forward(p); }
+int autapse_backward(const autapse_scan* p) { return current()->engine->backward(p); }
 
-int64_t autapse_coupled_bytes(const autapse_coupled* p) { return current()->engine->coupled_bytes(p); }
-void autapse_coupled_pack(const autapse_coupled* p, void* packed) { current()->engine->coupled_pack(p, packed); }
-int autapse_coupled_evaluate(const autapse_coupled* p) { return current()->engine->coupled_evaluate(p); }
-int autapse_coupled_pull(const autapse_coupled* p) { return current()->engine->coupled_pull(p); }
-int autapse_coupled_relax(const autapse_coupled* p, const autapse_relaxation* r) {
-    return current()->engine->coupled_relax(p, r);
+int64_t autapse_implicit_bytes(const autapse_implicit* p) { return current()->engine->implicit_bytes(p); }
+void autapse_implicit_pack(const autapse_implicit* p, void* packed) { current()->engine->implicit_pack(p, packed); }
+int autapse_implicit_evaluate(const autapse_implicit* p) { return current()->engine->implicit_evaluate(p); }
+int autapse_implicit_pull(const autapse_implicit* p) { return current()->engine->implicit_pull(p); }
+int autapse_implicit_relax(const autapse_implicit* p, const autapse_relaxation* r) {
+    return current()->engine->implicit_relax(p, r);
 }
-int autapse_coupled_adjoint(const autapse_coupled* p, const autapse_adjoint* a) {
-    return current()->engine->coupled_adjoint(p, a);
+int autapse_implicit_adjoint(const autapse_implicit* p, const autapse_adjoint* a) {
+    return current()->engine->implicit_adjoint(p, a);
 }
 int autapse_tridiagonal_solve(const autapse_tridiagonal* p) { return current()->engine->tridiagonal(p); }
 
@@ -83,7 +83,7 @@ int autapse_use(const char* name) {
     return 0;
 }
 const char* autapse_version() { return AUTAPSE_VERSION; }
-int autapse_abi() { return 5; }
+int autapse_abi() { return 6; }
 
 void autapse_huge_pages(void* memory, int64_t bytes) {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)

@@ -1,9 +1,9 @@
 // The time loop, the same for every form.
 //
-// Rows of a batch do not meet in a recurrence, so each thread takes rows of its own through a chunk of steps without
+// Rows of a batch do not interact in a recurrence, so each thread takes its own rows through a chunk of steps without
 // waiting for the others. The backward pass stops after each chunk to add the chunk's share of the weight gradients:
-// there the threads share the *elements* of the gradients, and every element is summed over the rows in one fixed
-// order. Nothing is therefore summed in an order that depends on the number of threads.
+// there each thread has its own *elements* of the gradients, and every element is summed over the rows in one fixed
+// order. So no sum depends on the number of threads.
 #pragma once
 
 #include <cstring>
@@ -21,7 +21,7 @@ template <class T> void copy_rows(T* to, const T* from, int64_t rows, int64_t co
 
 template <class T> class Scan {
 public:
-    Scan(const autapse_problem& problem, Form<T>& form, Scratch& scratch)
+    Scan(const autapse_scan& problem, Form<T>& form, Scratch& scratch)
         : p(problem), form(form), scratch(scratch), H(p.hidden), O(p.outputs), D(p.weight ? p.inputs : form.drive_columns),
           G(form.drive_columns) {
         offsets = scratch.take<int64_t>(p.steps + 1);
@@ -32,9 +32,9 @@ public:
         well_formed = !(p.reverse && ragged);
     }
 
-    bool well_formed = false; // whether the sizes stay inside of the tensors; nothing may run where they do not
+    bool well_formed = false; // whether the sizes stay inside of the tensors; if not, nothing may run
 
-    // Packed matrices of the forward pass: a mark of who packed them, those of the form, then the drive's.
+    // Packed matrices of the forward pass: a mark of the instruction set, the form's matrices, then the drive's.
     int64_t packed_size() const {
         int64_t total = packed_mark<T>;
         for (Linear<T>& l : form.linears) total += Packed<T>{nullptr, l.cols, l.rows}.size();
@@ -84,12 +84,13 @@ public:
             l.backward.data = scratch.take<T>(l.backward.size());
         }
         if (p.grad_x && p.weight)
-            for (Linear<T>& l : form.drives) {
-                l.backward = {nullptr, l.rows, l.cols};
-                l.backward.data = scratch.take<T>(l.backward.size());
+            for (DrivePart<T>& part : form.drives) {
+                part.backward = {nullptr, part.rows, D};
+                part.backward.data = scratch.take<T>(part.backward.size());
             }
         for (Outer<T>& outer : form.outers)
-            outer.sum = outer.shared ? (&outer)[-1].sum : scratch.take<T>(outer.cols * padded<T>(outer.rows));
+            outer.sum = outer.has_own_sum() ? scratch.take<T>(outer.cols * padded<T>(outer.rows))
+                                            : form.outers[outer.owner].sum;
         for (Total<T>& total : form.totals) total.sum = scratch.take<T>(total.count);
         const int64_t threads = worthwhile();
         dh = scratch.take<T>(p.batch * form.dh_stride);
@@ -110,8 +111,8 @@ private:
 
     const T* in(const void* pointer) const { return static_cast<const T*>(pointer); }
     T* out(void* pointer) const { return static_cast<T*>(pointer); }
-    // A copy, because another thread may write to the caller's; and the first row of each step. False where they would
-    // lead outside of the tensors.
+    // Copies the sizes, because another thread may write to the caller's, and finds the first row of each step. False if
+    // they lead outside of the tensors.
     bool read_sizes() {
         offsets[0] = 0;
         for (int64_t t = 0; t < p.steps; t++) {
@@ -129,7 +130,7 @@ private:
         return threads_for((double)p.rows * (O + D) * G, p.threads);
     }
 
-    // The steps of a chunk are as many as fit into chunk_rows, and at least one.
+    // A chunk has as many steps as fit into chunk_rows, and at least one.
     int64_t chunk_end(int64_t begin) const {
         int64_t end = begin + 1;
         while (end < p.steps && offsets[end + 1] - offsets[begin] <= chunk_rows) end++;
@@ -141,7 +142,7 @@ private:
         return begin;
     }
 
-    // The first row of a thread in the steps [begin, end): rows are shared so that each thread has as many steps.
+    // The first row of a thread in the steps [begin, end): each thread gets about the same number of steps.
     int64_t boundary(int64_t begin, int64_t end, int64_t index, int64_t count) const {
         if (sizes[begin] == sizes[end - 1] || index == 0 || index == count) return sizes[begin] * index / count;
         const int64_t wanted = (offsets[end] - offsets[begin]) * index / count;
@@ -180,7 +181,7 @@ private:
     }
 
     void forward_rows(Team team) {
-        if (p.c0 && !p.c) { // the cells live in c_n, one row per sequence
+        if (p.c0 && !p.c) { // the cells are kept in c_n, one row per sequence
             const int64_t first = team.from(p.batch), last = team.to(p.batch);
             copy_rows(out(p.c_n) + first * H, in(p.c0) + first * H, last - first, H);
             team.wait();
@@ -199,7 +200,7 @@ private:
                 const int64_t running = t + 1 < p.steps ? sizes[t + 1] : 0;
                 finish(t, larger(first, running), smaller(last, sizes[t]));
             }
-            if (ragged) team.wait(); // rows change hands
+            if (ragged) team.wait(); // rows are distributed again
             begin = end;
         }
         if (team.index == 0) {
@@ -209,7 +210,7 @@ private:
         }
     }
 
-    // u = W x + b for this thread's rows of a chunk, instead of for the whole sequence at once in fresh memory
+    // u = W x + b for this thread's rows of a chunk, not for the whole sequence at once in new memory
     void drive_chunk(int64_t begin, int64_t end, int64_t first, int64_t last) {
         if (!p.weight) return;
         if (first == 0 && last == sizes[begin] && !p.reverse)
@@ -233,10 +234,10 @@ private:
     void backward_rows(Team team) {
         for (Linear<T>& l : form.linears) share(l.backward, l.matrix, l.cols, 1, team);
         if (p.grad_x && p.weight)
-            for (Linear<T>& l : form.drives) share(l.backward, l.matrix, l.cols, 1, team);
+            for (DrivePart<T>& part : form.drives) share(part.backward, in(p.weight) + part.first * D, D, 1, team);
         for (Outer<T>& outer : form.outers) {
             const int64_t size = outer.cols * padded<T>(outer.rows);
-            if (!outer.shared) clear(outer.sum + team.from(size), team.to(size) - team.from(size));
+            if (outer.has_own_sum()) clear(outer.sum + team.from(size), team.to(size) - team.from(size));
         }
         for (Total<T>& total : form.totals) clear(total.sum + team.from(total.count), team.to(total.count) - team.from(total.count));
         for (int64_t row = team.from(p.batch); row < team.to(p.batch); row++) {
@@ -353,15 +354,16 @@ private:
             const int64_t count = smaller(input_rows, rows - row);
             T* to = out(p.grad_x) + (at + row) * D;
             const T* from = grads + (local + row) * form.gradient_stride;
-            int64_t part = 0;
-            for (Linear<T>& l : form.drives) {
-                const T* du = from + form.drive_grads[part];
+            Start how = Start::zero;
+            for (const DrivePart<T>& part : form.drives) {
+                const T* du = from + part.column;
                 if (p.weight) {
-                    l.back(count, du, form.gradient_stride, block, padded<T>(D), part ? Start::add : Start::zero);
+                    multiply(count, du, form.gradient_stride, part.backward, block, padded<T>(D), how);
+                    how = Start::add;
                 } else {
-                    for (int64_t r = 0; r < count; r++) copy_rows(to + r * D + l.cols, du + r * form.gradient_stride, 1, l.rows);
+                    for (int64_t r = 0; r < count; r++)
+                        copy_rows(to + r * D + part.first, du + r * form.gradient_stride, 1, part.rows);
                 }
-                part++;
             }
             if (p.weight)
                 for (int64_t r = 0; r < count; r++) copy_rows(to + r * D, block + r * padded<T>(D), 1, D);
@@ -370,7 +372,7 @@ private:
 
     void finish_gradients(Team team) {
         for (const Outer<T>& outer : form.outers) {
-            if (outer.shared) continue;
+            if (!outer.has_own_sum()) continue;
             const int64_t width = padded<T>(outer.rows);
             // Square blocks: a column at a time would touch a new page with each element.
             for (int64_t first = team.from(outer.rows); first < team.to(outer.rows); first += 16)
@@ -388,7 +390,7 @@ private:
         }
     }
 
-    const autapse_problem& p;
+    const autapse_scan& p;
     Form<T>& form;
     Scratch& scratch;
     const int64_t H, O, D, G;

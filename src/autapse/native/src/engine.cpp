@@ -1,7 +1,7 @@
 // The kernels of one instruction set: compiled once for each, with AUTAPSE_VECTOR_BYTES and AUTAPSE_ENGINE set.
-// Everything is in an unnamed namespace, so that no function of one instruction set can stand in for another's.
+// Everything is in an unnamed namespace, so that the linker cannot replace a function by another instruction set's.
 #include "adjoint.h"
-#include "coupled.h"
+#include "implicit.h"
 #include "driver.h"
 #include "forms/chain.h"
 #include "forms/gru.h"
@@ -14,12 +14,12 @@
 
 namespace {
 
-template <class F> F* make(const autapse_problem& p, Scratch& scratch) {
+template <class F> F* make(const autapse_scan& p, Scratch& scratch) {
     void* memory = scratch.take<char>(sizeof(F));
     return memory ? new (memory) F(p, scratch) : nullptr;
 }
 
-template <class T> Form<T>* make_leaky(const autapse_problem& p, Scratch& scratch) {
+template <class T> Form<T>* make_leaky(const autapse_scan& p, Scratch& scratch) {
     switch (p.activation) {
     case AUTAPSE_TANH: return make<Leaky<T, Tanh>>(p, scratch);
     case AUTAPSE_RELU: return make<Leaky<T, Relu>>(p, scratch);
@@ -29,7 +29,7 @@ template <class T> Form<T>* make_leaky(const autapse_problem& p, Scratch& scratc
     }
 }
 
-template <class T> Form<T>* make_chain(const autapse_problem& p, Scratch& scratch) {
+template <class T> Form<T>* make_chain(const autapse_scan& p, Scratch& scratch) {
     switch (p.activation) {
     case AUTAPSE_TANH: return make<Chain<T, Tanh>>(p, scratch);
     case AUTAPSE_RELU: return make<Chain<T, Relu>>(p, scratch);
@@ -38,7 +38,7 @@ template <class T> Form<T>* make_chain(const autapse_problem& p, Scratch& scratc
     }
 }
 
-template <class T> Form<T>* make_form(const autapse_problem& p, Scratch& scratch) {
+template <class T> Form<T>* make_form(const autapse_scan& p, Scratch& scratch) {
     switch (p.form) {
     case AUTAPSE_LEAKY: return make_leaky<T>(p, scratch);
     case AUTAPSE_CHAIN: return make_chain<T>(p, scratch);
@@ -51,8 +51,8 @@ template <class T> Form<T>* make_form(const autapse_problem& p, Scratch& scratch
     }
 }
 
-// use(form, scan) with everything that the problem needs; `failure` where memory ran out
-template <class T, class Result, class F> Result with_scan(const autapse_problem& p, Result failure, F&& use) {
+// use(form, scan) with all that the problem needs; `failure` if there is no memory
+template <class T, class Result, class F> Result with_scan(const autapse_scan& p, Result failure, F&& use) {
     static thread_local Scratch scratch;
     scratch.begin();
     Form<T>* form = make_form<T>(p, scratch);
@@ -61,19 +61,19 @@ template <class T, class Result, class F> Result with_scan(const autapse_problem
     return scratch.failed ? failure : use(*form, scan);
 }
 
-template <class Result, class F> Result with_scan_of(const autapse_problem* p, Result failure, F&& use) {
+template <class Result, class F> Result with_scan_of(const autapse_scan* p, Result failure, F&& use) {
     return p->wide ? with_scan<double>(*p, failure, use) : with_scan<float>(*p, failure, use);
 }
 
-int64_t reserve(const autapse_problem* p) {
+int64_t reserve(const autapse_scan* p) {
     return with_scan_of(p, int64_t(-1), [](auto& form, auto&) { return form.reserve_columns; });
 }
 
-int64_t packed_bytes(const autapse_problem* p) {
+int64_t packed_bytes(const autapse_scan* p) {
     return with_scan_of(p, int64_t(-1), [&](auto&, auto& scan) { return scan.packed_size() * (p->wide ? 8 : 4); });
 }
 
-void pack_matrices(const autapse_problem* p, void* packed) {
+void pack_matrices(const autapse_scan* p, void* packed) {
     with_scan_of(p, 1, [&](auto&, auto& scan) {
         set_mark(packed);
         scan.place_packed(packed);
@@ -82,63 +82,63 @@ void pack_matrices(const autapse_problem* p, void* packed) {
     });
 }
 
-int forward(const autapse_problem* p) {
+int forward(const autapse_scan* p) {
     return with_scan_of(p, int(AUTAPSE_NO_MEMORY), [](auto&, auto& scan) {
         return scan.well_formed ? scan.forward() : int(AUTAPSE_MALFORMED);
     });
 }
 
-int backward(const autapse_problem* p) {
+int backward(const autapse_scan* p) {
     return with_scan_of(p, int(AUTAPSE_NO_MEMORY), [](auto&, auto& scan) {
         return scan.well_formed ? scan.backward() : int(AUTAPSE_MALFORMED);
     });
 }
 
-template <class Result, class F> Result with_coupled(const autapse_coupled* p, F&& use) {
+template <class Result, class F> Result with_rule(const autapse_implicit* p, F&& use) {
     static thread_local Scratch scratch;
     scratch.begin();
     if (p->wide) {
-        Coupled<double> rule(*p);
+        ImplicitRule<double> rule(*p);
         return use(rule, scratch);
     }
-    Coupled<float> rule(*p);
+    ImplicitRule<float> rule(*p);
     return use(rule, scratch);
 }
 
-int64_t coupled_bytes(const autapse_coupled* p) {
-    return with_coupled<int64_t>(p, [&](auto& rule, Scratch&) { return rule.packed_size() * (p->wide ? 8 : 4); });
+int64_t implicit_bytes(const autapse_implicit* p) {
+    return with_rule<int64_t>(p, [&](auto& rule, Scratch&) { return rule.packed_size() * (p->wide ? 8 : 4); });
 }
 
-void coupled_pack(const autapse_coupled* p, void* packed) {
-    autapse_coupled placed = *p;
+void implicit_pack(const autapse_implicit* p, void* packed) {
+    autapse_implicit placed = *p;
     placed.packed = packed;
     set_mark(packed);
-    with_coupled<int>(&placed, [](auto& rule, Scratch&) {
+    with_rule<int>(&placed, [](auto& rule, Scratch&) {
         rule.pack_matrices();
         return 0;
     });
 }
 
-int coupled_evaluate(const autapse_coupled* p) {
+int implicit_evaluate(const autapse_implicit* p) {
     if (!has_mark(p->packed)) return AUTAPSE_REPACK;
-    return with_coupled<int>(p, [](auto& rule, Scratch& scratch) { return rule.evaluate(scratch); });
+    return with_rule<int>(p, [](auto& rule, Scratch& scratch) { return rule.evaluate(scratch); });
 }
 
-int coupled_pull(const autapse_coupled* p) {
+int implicit_pull(const autapse_implicit* p) {
     if (!has_mark(p->packed)) return AUTAPSE_REPACK;
-    return with_coupled<int>(p, [](auto& rule, Scratch& scratch) { return rule.pull(scratch); });
+    return with_rule<int>(p, [](auto& rule, Scratch& scratch) { return rule.pull(scratch); });
 }
 
 template <template <class> class Solver, class Settings>
-int solve_coupled(const autapse_coupled* p, const Settings* settings) {
+int solve_implicit(const autapse_implicit* p, const Settings* settings) {
     if (!has_mark(p->packed)) return AUTAPSE_REPACK;
     static thread_local Scratch scratch;
     scratch.begin();
     return p->wide ? Solver<double>(*p, *settings).run(scratch) : Solver<float>(*p, *settings).run(scratch);
 }
 
-int coupled_relax(const autapse_coupled* p, const autapse_relaxation* r) { return solve_coupled<Relaxation>(p, r); }
-int coupled_adjoint(const autapse_coupled* p, const autapse_adjoint* a) { return solve_coupled<Adjoint>(p, a); }
+int implicit_relax(const autapse_implicit* p, const autapse_relaxation* r) { return solve_implicit<Relaxation>(p, r); }
+int implicit_adjoint(const autapse_implicit* p, const autapse_adjoint* a) { return solve_implicit<Adjoint>(p, a); }
 
 int tridiagonal(const autapse_tridiagonal* p) {
     static thread_local Scratch scratch;
@@ -151,6 +151,6 @@ int tridiagonal(const autapse_tridiagonal* p) {
 extern const autapse_engine AUTAPSE_ENGINE;
 const autapse_engine AUTAPSE_ENGINE = {
     reserve,       packed_bytes, pack_matrices,    forward,      backward,
-    coupled_bytes, coupled_pack, coupled_evaluate, coupled_pull, coupled_relax,
-    coupled_adjoint, tridiagonal,
+    implicit_bytes, implicit_pack, implicit_evaluate, implicit_pull, implicit_relax,
+    implicit_adjoint, tridiagonal,
 };

@@ -1,4 +1,4 @@
-// Form: one recurrence, as the driver sees it: which products it has, how wide its buffers are, and one step of either pass.
+// Form: one recurrence, as the driver sees it: its products, the widths of its buffers, and one step of each pass.
 #pragma once
 
 #include "abi.h"
@@ -14,10 +14,10 @@ template <class T> struct Step {
     int64_t u_stride;
     const T *h_prev, *c_prev;    // [count, O], [count, H]
     T *h, *c;                    // [count, O], [count, H]
-    T* reserve;                  // [count, reserve_columns]; null where nothing is saved
+    T* reserve;                  // [count, reserve_columns]; null if nothing is saved
     T* work;                     // scratch, [count, work_stride]
 
-    const T *grad_h, *grad_c;    // what comes from the outputs, [count, O], [count, H]; null for zero
+    const T *grad_h, *grad_c;    // gradients of the outputs, [count, O], [count, H]; null for zero
     T *dh, *dc;                  // in: gradient of this step's states; out: of the previous step's. Padded strides
     T* grads;                    // gradients of the products and of the drive, [count, gradient_stride]
     T* scalars;                  // gradients of per-step coefficients, [count, scalars]
@@ -46,8 +46,17 @@ template <class T> struct Outer {
     int64_t column, rows;
     Source source;
     int64_t source_column, cols;
-    bool shared;       // adds to the gradient of the entry before: one matrix used several times in a step
-    T* sum = nullptr;  // [cols, padded rows], set by the driver
+    int64_t owner = -1; // index of the entry whose sum this one adds to, if a matrix is used several times in a step
+    T* sum = nullptr;   // [cols, padded rows], set by the driver
+
+    bool has_own_sum() const { return owner < 0; }
+};
+
+// Rows [first, first + rows) of the drive u = W x + b, and where their gradient is.
+template <class T> struct DrivePart {
+    int64_t first, rows;
+    int64_t column;     // of grads
+    Packed<T> backward; // the rows of W for the gradient of x, set by the driver
 };
 
 // gradient[count] = the sum over the batch of `count` columns of grads
@@ -64,6 +73,7 @@ public:
     E* begin() const { return entries; }
     E* end() const { return entries + count; }
     E& operator[](int64_t n) const { return entries[n]; }
+    int64_t size() const { return count; }
 
 private:
     E* entries = nullptr;
@@ -74,19 +84,17 @@ template <class T> struct Form {
     int64_t H, O;
     int64_t drive_columns = 0, work_columns = 0, reserve_columns = 0, gradient_columns = 0, scalars = 0;
     int64_t work_stride = 0, gradient_stride = 0, dh_stride = 0, dc_stride = 0;
-    const autapse_problem& p;
+    const autapse_scan& p;
     List<Linear<T>> linears;
     List<Outer<T>> outers;
     List<Total<T>> totals;
-    List<Linear<T>> drives;  // the parts of W whose gradient columns are apart, for the gradient of x
-    List<int64_t> drive_grads;
+    List<DrivePart<T>> drives;
 
-    Form(const autapse_problem& problem, Scratch& scratch) : H(problem.hidden), O(problem.outputs), p(problem) {
+    Form(const autapse_scan& problem, Scratch& scratch) : H(problem.hidden), O(problem.outputs), p(problem) {
         linears.reserve(scratch, problem.inner + 2);
         outers.reserve(scratch, problem.inner + 4);
         totals.reserve(scratch, problem.inner + 6);
         drives.reserve(scratch, 2);
-        drive_grads.reserve(scratch, 2);
     }
 
     virtual void forward(const Step<T>& s) const = 0;
@@ -96,7 +104,7 @@ template <class T> struct Form {
     T* out(void* pointer) const { return static_cast<T*>(pointer); }
 
 protected:
-    // What every form says of itself, in its constructor.
+    // Each form declares these in its constructor.
 
     Linear<T>& linear(const T* matrix, int64_t rows, int64_t cols) { return linears.add({matrix, rows, cols, {}, {}}); }
 
@@ -104,17 +112,17 @@ protected:
     void drive(int64_t first, int64_t rows, int64_t column) {
         drive_columns += rows;
         if (p.grad_weight)
-            outers.add({out(p.grad_weight) + first * p.inputs, column, rows, Source::input, 0, p.inputs, false});
+            outers.add({out(p.grad_weight) + first * p.inputs, column, rows, Source::input, 0, p.inputs});
         if (p.grad_bias) totals.add({out(p.grad_bias) + first, column, rows});
-        if (p.weight) drives.add({in(p.weight) + first * p.inputs, rows, p.inputs, {}, {}});
-        else drives.add({nullptr, rows, first, {}, {}});
-        drive_grads.add(column);
+        drives.add({first, rows, column, {}});
     }
 
+    // With `again`, the same matrix as in the last call.
     void matrix_gradient(int64_t first, int64_t column, int64_t rows, Source source, int64_t source_column, int64_t cols,
-                         bool shared = false) {
-        if (p.grad_matrix)
-            outers.add({out(p.grad_matrix) + first, column, rows, source, source_column, cols, shared});
+                         bool again = false) {
+        if (!p.grad_matrix) return;
+        if (!again) matrix_owner = outers.size();
+        outers.add({out(p.grad_matrix) + first, column, rows, source, source_column, cols, again ? matrix_owner : -1});
     }
 
     void widths(int64_t work, int64_t reserve, int64_t gradient, int64_t row_scalars = 0) {
@@ -127,6 +135,9 @@ protected:
         dh_stride = padded<T>(O);
         dc_stride = padded<T>(H);
     }
+
+private:
+    int64_t matrix_owner = -1; // the entry of the last matrix in `outers`
 };
 
 template <class T, class Lane> INLINE Vec<T> total_gradient(Lane lane, const T* dh, const T* from_output, int64_t j) {

@@ -1,4 +1,4 @@
-// Scratch memory of a call: taken from one piece that the calling thread keeps, so that calls in a loop allocate nothing.
+// Scratch memory of a call, from one piece that the calling thread keeps, so that calls in a loop allocate nothing.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ class Scratch {
 public:
     ~Scratch() { release(); }
 
-    // Start a call. What did not fit into one piece last time gets one that is large enough.
+    // Starts a call. If the last call did not fit into one piece, allocates a piece that is large enough.
     void begin() {
         if (blocks > 1 || total > kept) {
             int64_t wanted = total;
@@ -22,7 +22,7 @@ public:
         failed = false;
     }
 
-    // count elements, aligned to a cache line; null where memory ran out or no memory could hold so many
+    // count elements, aligned to a cache line; null if there is not enough memory
     template <class T> T* take(int64_t count) {
         if (count < 0 || count > most / (int64_t)sizeof(T)) {
             failed = true;

@@ -1,7 +1,7 @@
-// Matrix products of the sizes that recurrences have: few rows, a matrix that stays in cache.
+// Matrix products of the sizes that occur in recurrences: few rows, and a matrix that stays in cache.
 //
-// Each element of a product is summed in the order of the contraction, in blocks of a fixed size, whatever the tile, the
-// number of rows or the thread, so a row's result does not depend on the rows beside it.
+// Each element of a product is summed in the order of the contraction, in blocks of a fixed size. The order does not depend
+// on the tile, the number of rows or the thread, so a row's result does not depend on the other rows.
 #pragma once
 
 #include "vector.h"
@@ -26,7 +26,7 @@ INLINE int64_t quotient_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 template <class T> INLINE int64_t padded(int64_t n) { return quotient_up(n, lanes<T>) * lanes<T>; }
 
 // A matrix [depth, width] in panels of panel_width columns, by blocks of the depth: [block][panel][depth][column]. The
-// last panel is one vector wide where that is enough.
+// last panel is one vector wide if that is enough.
 template <class T> struct Packed {
     T* data = nullptr;
     int64_t depth = 0, width = 0;
@@ -38,7 +38,7 @@ template <class T> struct Packed {
     }
 };
 
-// Element (k, n) of the packed matrix is source[k * along + n * across], one of the two being 1. Packs some panels only,
+// Element (k, n) of the packed matrix is source[k * along + n * across], where one of the two is 1. Packs some panels only,
 // so that threads can share the work.
 template <class T>
 void pack(Packed<T> to, const T* source, int64_t along, int64_t across, int64_t first_panel, int64_t last_panel) {
@@ -62,13 +62,13 @@ void pack(Packed<T> to, const T* source, int64_t along, int64_t across, int64_t 
     }
 }
 
-// Where the left factor of a tile lies: rows of a matrix ...
+// The left factor of a tile: rows of a matrix ...
 template <class T> struct Down {
     const T* base;
     int64_t stride;
     INLINE T at(int row, int64_t k) const { return base[row * stride + k]; }
 };
-// ... or columns of one whose rows are anywhere, for sums over the rows of a batch.
+// ... or columns of a matrix whose rows are anywhere in memory, for sums over the rows of a batch.
 template <class T> struct Across {
     const T* const* rows;
     int64_t first;
@@ -76,7 +76,7 @@ template <class T> struct Across {
 };
 
 // c[rows, panels] = start + left * panels; `start` may be c itself (to add), one row for all (step 0), or null for zero.
-// It is added last: a sum over many blocks of the depth is then one of short sums, which in float loses fewer digits.
+// It is added last: a sum over many blocks is then a sum of short sums, which loses fewer digits in float.
 template <class T, class Left, int rows, int panels, int vectors>
 INLINE void tile(
     Left left, const T* right, int64_t panel_stride, int64_t depth, T* c, int64_t stride, const T* start, int64_t step
@@ -104,7 +104,7 @@ INLINE void tile(
         }
 }
 
-// How many panels one pass takes: few rows leave registers free, and one row alone would wait for its own sums.
+// The number of panels per pass: few rows leave registers free, and a single row would wait for its own sums.
 constexpr int panels_for(int rows) {
     int fit = tile_rows / rows;
     return fit > 4 ? 4 : fit < 1 ? 1 : fit;
@@ -146,7 +146,7 @@ inline bool has_mark(const void* packed) { return *static_cast<const int64_t*>(p
 
 enum class Start { zero, row, add };
 
-// c[rows, padded width] = left[rows, depth] * packed, after `start`: zero, a row of padded width, or what c holds.
+// c[rows, padded width] = left[rows, depth] * packed, plus `start`: zero, a row of padded width, or c itself.
 template <class T>
 void multiply(
     int64_t rows, const T* left, int64_t left_stride, Packed<T> right, T* c, int64_t stride, Start how = Start::zero,

@@ -1,7 +1,8 @@
 // The red-black tridiagonal quasi-Newton iteration with guarded Anderson acceleration, for the implicit GRU's rule on
-// the stencil (-1, 1): what autapse.solve.Tridiagonal does with a system, without leaving the library.
+// the stencil (-1, 1). autapse.solve.Tridiagonal does the same with any system.
 //
-// Sequences do not meet, so a thread takes its own through all iterations. Nothing depends on who else is in the batch.
+// Sequences do not interact, so a thread takes its own sequences through all iterations. No result depends on the other
+// sequences of the batch.
 #pragma once
 
 #include <cmath>
@@ -15,26 +16,26 @@ constexpr int64_t most_window = 8;
 
 template <class T> class Relaxation {
 public:
-    Relaxation(const autapse_coupled& problem, const autapse_relaxation& settings)
-        : p(problem), r(settings), H(p.hidden), lattice(r.lattice) {}
+    Relaxation(const autapse_implicit& problem, const autapse_relaxation& settings)
+        : p(problem), r(settings), H(p.hidden), layout(r.layout) {}
 
     int run(Scratch& scratch) {
-        if (const autapse_result broken = lattice.fill(scratch)) return broken;
-        const int64_t rows = lattice.total, threads = lattice.threads((double)rows * H * H * 5, p.threads);
-        if (!Coupled<T>(p).drive_rows_hold()) return AUTAPSE_MALFORMED;
+        if (const autapse_result broken = layout.fill(scratch)) return broken;
+        const int64_t rows = layout.total, threads = layout.threads((double)rows * H * H * 5, p.threads);
+        if (!ImplicitRule<T>(p).drive_rows_hold()) return AUTAPSE_MALFORMED;
         z = static_cast<T*>(r.z);
-        value = scratch.take<T>(lattice.free * H);
+        value = scratch.take<T>(layout.free * H);
         bands = scratch.take<T>(2 * rows * H);
         inverse = scratch.take<T>(rows * H);
         ahead = scratch.take<T>(rows * H);
         y = scratch.take<T>(rows * H);
         best = scratch.take<T>(rows * H);
-        history = scratch.take<T>((2 * r.window + 2) * lattice.free * H);
-        memory = scratch.take<Memory>(lattice.count);
-        work_size = Coupled<T>(p).evaluate_work();
+        history = scratch.take<T>((2 * r.window + 2) * layout.free * H);
+        memory = scratch.take<Memory>(layout.count);
+        work_size = ImplicitRule<T>(p).evaluate_work();
         work = scratch.take<T>(threads * work_size);
         places = scratch.take<int64_t>(threads * rows);
-        lists = scratch.take<int64_t>(threads * (lattice.count + threads));
+        lists = scratch.take<int64_t>(threads * (layout.count + threads));
         if (scratch.failed) return AUTAPSE_NO_MEMORY;
         total_rows = rows;
         in_parallel(threads, [&](Team team) { iterate(team); });
@@ -42,27 +43,27 @@ public:
     }
 
 private:
-    // What one sequence remembers.
+    // The state of the iteration for one sequence.
     struct Memory {
         double least, accelerated, penalty;
         int64_t rest, seen, kept; // plain steps to take; iterations; entries of the window
-        bool last;                // a last point and residual are there
+        bool last;                // whether there is a last point and residual
     };
 
-    T* changed(int64_t n) const { return history + n * lattice.free * H; }           // differences of residuals
-    T* stepped(int64_t n) const { return history + (r.window + n) * lattice.free * H; } // differences of points
-    T* last_point() const { return history + 2 * r.window * lattice.free * H; }
-    T* last_residual() const { return history + (2 * r.window + 1) * lattice.free * H; }
+    T* changed(int64_t n) const { return history + n * layout.free * H; }           // differences of residuals
+    T* stepped(int64_t n) const { return history + (r.window + n) * layout.free * H; } // differences of points
+    T* last_point() const { return history + 2 * r.window * layout.free * H; }
+    T* last_residual() const { return history + (2 * r.window + 1) * layout.free * H; }
 
     void iterate(Team team) {
-        int64_t* active = lists + team.index * (lattice.count + team.count);
-        const int64_t own = deal(lattice, team, active, active + lattice.count);
+        int64_t* active = lists + team.index * (layout.count + team.count);
+        const int64_t own = deal(layout, team, active, active + layout.count);
         int64_t count = 0;
         for (int64_t n = 0; n < own; n++) {
             const int64_t b = active[n];
             memory[b] = {INFINITY, INFINITY, 4, 0, 0, 0, false};
-            copy(b, best, z); // what is returned where no point is better, as amid NaN
-            if (lattice.lengths[b]) active[count++] = b;
+            copy(b, best, z); // returned if no point is better, for example if all are NaN
+            if (layout.lengths[b]) active[count++] = b;
             else report(b, true, 0, 1);
         }
         int64_t* rows = places + team.index * total_rows;
@@ -78,18 +79,18 @@ private:
     }
 
     void evaluate(const int64_t* active, int64_t count, int64_t parity, int64_t* rows, T* own_work) {
-        autapse_coupled part = p;
+        autapse_implicit part = p;
         part.h = parity ? z : value;
         part.bands = bands;
         part.band_stride = total_rows * H;
         part.slope = nullptr;
         const T* edges = static_cast<const T*>(p.edges);
-        Coupled<T>(part).evaluate_rows(
-            [&](int64_t i) { return rows[i]; }, list_rows(lattice, active, count, parity, rows), own_work,
+        ImplicitRule<T>(part).evaluate_rows(
+            [&](int64_t i) { return rows[i]; }, list_rows(layout, active, count, parity, rows), own_work,
             [&](int64_t j, int64_t row) {
-                const int64_t near = lattice.near(j, row);
+                const int64_t near = layout.near(j, row);
                 if (near >= 0) return (const T*)z + near * H;
-                return edges + lattice.edge(lattice.step_of[row] + lattice.offsets[j], lattice.sequence_of[row]) * H;
+                return edges + layout.edge(layout.step_of[row] + layout.offsets[j], layout.sequence_of[row]) * H;
             });
     }
 
@@ -99,17 +100,17 @@ private:
         r.iterations[b] = iterations;
     }
 
-    // Looks at what an evaluation gave, and takes the next step; false where the sequence is done.
+    // Reads the result of an evaluation and takes the next step; false if the sequence is done.
     bool step(int64_t b) {
         Memory& m = memory[b];
         double residual = 0, size = 0;
-        even_rows(lattice, b, [&](int64_t row) {
+        even_rows(layout, b, [&](int64_t row) {
             T* found = value + row * H;
-            combine(found, found, T(-1), z + row * H, H); // from here on the residual
+            combine(found, found, T(-1), z + row * H, H); // now the residual
             residual += product_of(found, found, H);
         });
-        for (int64_t t = 0; t < lattice.lengths[b]; t++)
-            size += product_of(z + lattice.row(t, b) * H, z + lattice.row(t, b) * H, H);
+        for (int64_t t = 0; t < layout.lengths[b]; t++)
+            size += product_of(z + layout.row(t, b) * H, z + layout.row(t, b) * H, H);
         residual = std::sqrt(residual);
         size = std::sqrt(size);
         m.seen++;
@@ -126,34 +127,34 @@ private:
             return false;
         }
         accelerate(b, m, now);
-        Elimination<T> system{lattice, H, bands + lattice.lower() * total_rows * H,
-                              bands + (1 - lattice.lower()) * total_rows * H, inverse, ahead, false};
+        Elimination<T> system{layout, H, bands + layout.lower() * total_rows * H,
+                              bands + (1 - layout.lower()) * total_rows * H, inverse, ahead, false};
         system.eliminate(b);
-        system.solve(b, value, lattice.free, y);
-        even_rows(lattice, b, [&](int64_t row) { combine(z + row * H, z + row * H, T(1), y + row * H, H); });
+        system.solve(b, value, layout.free, y);
+        even_rows(layout, b, [&](int64_t row) { combine(z + row * H, z + row * H, T(1), y + row * H, H); });
         return true;
     }
 
     void copy(int64_t b, T* to, const T* from) {
-        for (int64_t t = 0; t < lattice.lengths[b]; t++) {
-            const int64_t at = lattice.row(t, b) * H;
+        for (int64_t t = 0; t < layout.lengths[b]; t++) {
+            const int64_t at = layout.row(t, b) * H;
             std::memcpy(to + at, from + at, H * sizeof(T));
         }
     }
 
-    // z and the residual of the even steps become the point and the residual that the next step goes from.
+    // Makes z and the residual of the even steps the point and the residual from which the next step starts.
     void accelerate(int64_t b, Memory& m, double now) {
         if (!r.window) return;
         if (m.last) {
             const int64_t slot = m.kept++ % r.window;
-            even_rows(lattice, b, [&](int64_t row) {
+            even_rows(layout, b, [&](int64_t row) {
                 const int64_t at = row * H;
                 combine(stepped(slot) + at, z + at, T(-1), last_point() + at, H);
                 combine(changed(slot) + at, value + at, T(-1), last_residual() + at, H);
             });
         }
         m.last = true;
-        even_rows(lattice, b, [&](int64_t row) {
+        even_rows(layout, b, [&](int64_t row) {
             std::memcpy(last_point() + row * H, z + row * H, H * sizeof(T));
             std::memcpy(last_residual() + row * H, value + row * H, H * sizeof(T));
         });
@@ -167,7 +168,7 @@ private:
 
     void extrapolate(int64_t b, int64_t count) {
         double gram[most_window][most_window] = {}, weights[most_window] = {};
-        even_rows(lattice, b, [&](int64_t row) {
+        even_rows(layout, b, [&](int64_t row) {
             for (int64_t i = 0; i < count; i++) {
                 const T* change = changed(i) + row * H;
                 for (int64_t j = 0; j <= i; j++) gram[i][j] += product_of(change, changed(j) + row * H, H);
@@ -175,7 +176,7 @@ private:
             }
         });
         if (!solve_small(gram, weights, count)) return;
-        even_rows(lattice, b, [&](int64_t row) {
+        even_rows(layout, b, [&](int64_t row) {
             for (int64_t i = 0; i < count; i++) {
                 combine(z + row * H, z + row * H, T(-weights[i]), stepped(i) + row * H, H);
                 combine(value + row * H, value + row * H, T(-weights[i]), changed(i) + row * H, H);
@@ -183,7 +184,7 @@ private:
         });
     }
 
-    // By Cholesky factors, slightly regularised: the window may be nearly dependent. False where it is not finite.
+    // By Cholesky factors, slightly regularised since the window may be nearly dependent. False if not finite.
     static bool solve_small(double a[most_window][most_window], double* x, int64_t n) {
         double trace = 0;
         for (int64_t i = 0; i < n; i++) trace += a[i][i];
@@ -209,10 +210,10 @@ private:
         return true;
     }
 
-    const autapse_coupled& p;
+    const autapse_implicit& p;
     const autapse_relaxation& r;
     const int64_t H;
-    Lattice lattice;
+    RedBlack layout;
     int64_t total_rows = 0, work_size = 0;
     T *z = nullptr, *value = nullptr, *bands = nullptr, *inverse = nullptr, *ahead = nullptr, *y = nullptr;
     T *best = nullptr, *history = nullptr, *work = nullptr;

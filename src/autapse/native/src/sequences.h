@@ -1,19 +1,19 @@
-// What the native solvers of coupled systems share: where the rows of each sequence lie, which thread has which
-// sequences, and the tridiagonal systems of one sequence.
+// Shared by the native solvers of implicit systems: the rows of each sequence, the sequences of each thread, and the
+// tridiagonal systems of one sequence.
 #pragma once
 
-#include "coupled.h"
+#include "implicit.h"
 
 namespace {
 
 // Row j of step t is row first[t] + j: sequences are sorted, longest first. Even steps come before odd ones, so that the
 // rows below `free` are those of the even steps.
-class Lattice {
+class RedBlack {
 public:
-    explicit Lattice(const autapse_lattice& l)
+    explicit RedBlack(const autapse_red_black& l)
         : count(l.count), total(l.rows), offsets{l.lower ? 1 : -1, l.lower ? -1 : 1}, edges(l.own_edges != 0), given(l.lengths) {}
 
-    // Where everything lies, from the lengths alone, so that it cannot contradict itself.
+    // Computes all positions from the lengths alone, so that they cannot contradict each other.
     autapse_result fill(Scratch& scratch) {
         int64_t *own_lengths = scratch.take<int64_t>(count), *own_steps = scratch.take<int64_t>(total);
         int64_t* own_sequences = scratch.take<int64_t>(total);
@@ -49,7 +49,7 @@ public:
     int64_t free = 0;
     const int64_t *first = nullptr, *lengths = nullptr, *step_of = nullptr, *sequence_of = nullptr;
     const int64_t offsets[2];
-    const bool edges; // each sequence has its own states before and after; else one row of zeros serves all
+    const bool edges; // whether each sequence has its own states before and after it; if not, one row serves all
 
     int64_t row(int64_t t, int64_t b) const { return first[t] + b; }
     int64_t edge(int64_t t, int64_t b) const { return edges ? (t < 0 ? b : count + b) : 0; }
@@ -74,31 +74,31 @@ private:
 };
 
 // The sequences of one thread: each goes to the thread that has the fewest rows so far.
-inline int64_t deal(const Lattice& lattice, Team team, int64_t* mine, int64_t* loads) {
+inline int64_t deal(const RedBlack& layout, Team team, int64_t* mine, int64_t* loads) {
     int64_t found = 0;
     for (int64_t k = 0; k < team.count; k++) loads[k] = 0;
-    for (int64_t b = 0; b < lattice.count; b++) {
+    for (int64_t b = 0; b < layout.count; b++) {
         int64_t least = 0;
         for (int64_t k = 1; k < team.count; k++)
             if (loads[k] < loads[least]) least = k;
-        loads[least] += lattice.lengths[b];
+        loads[least] += layout.lengths[b];
         if (least == team.index) mine[found++] = b;
     }
     return found;
 }
 
 // The rows of some sequences at steps of one parity.
-inline int64_t list_rows(const Lattice& lattice, const int64_t* chosen, int64_t many, int64_t parity, int64_t* rows) {
+inline int64_t list_rows(const RedBlack& layout, const int64_t* chosen, int64_t many, int64_t parity, int64_t* rows) {
     int64_t count = 0;
     for (int64_t n = 0; n < many; n++)
-        for (int64_t t = parity; t < lattice.lengths[chosen[n]]; t += 2) rows[count++] = lattice.row(t, chosen[n]);
+        for (int64_t t = parity; t < layout.lengths[chosen[n]]; t += 2) rows[count++] = layout.row(t, chosen[n]);
     return count;
 }
 
 // y_t - lower_t y_{t-1} - upper_t y_{t+1} = right_t of one sequence, channel by channel, by elimination without pivots;
-// or the transposed system. `inverse` and `ahead` hold what was eliminated.
+// or the transposed system. `inverse` and `ahead` hold the eliminated system.
 template <class T> struct Elimination {
-    const Lattice& lattice;
+    const RedBlack& layout;
     int64_t H;
     const T *lower, *upper;
     T *inverse, *ahead;
@@ -106,17 +106,17 @@ template <class T> struct Elimination {
 
     const T* before(int64_t t, int64_t b) const {
         if (t == 0) return nullptr;
-        return transposed ? upper + lattice.row(t - 1, b) * H : lower + lattice.row(t, b) * H;
+        return transposed ? upper + layout.row(t - 1, b) * H : lower + layout.row(t, b) * H;
     }
     const T* after(int64_t t, int64_t b) const {
-        if (t + 1 == lattice.lengths[b]) return nullptr;
-        return transposed ? lower + lattice.row(t + 1, b) * H : upper + lattice.row(t, b) * H;
+        if (t + 1 == layout.lengths[b]) return nullptr;
+        return transposed ? lower + layout.row(t + 1, b) * H : upper + layout.row(t, b) * H;
     }
 
     void eliminate(int64_t b) const {
-        for (int64_t t = 0; t < lattice.lengths[b]; t++) {
-            const T *a = before(t, b), *c = after(t, b), *last = a ? ahead + lattice.row(t - 1, b) * H : nullptr;
-            T *pivot = inverse + lattice.row(t, b) * H, *next = ahead + lattice.row(t, b) * H;
+        for (int64_t t = 0; t < layout.lengths[b]; t++) {
+            const T *a = before(t, b), *c = after(t, b), *last = a ? ahead + layout.row(t - 1, b) * H : nullptr;
+            T *pivot = inverse + layout.row(t, b) * H, *next = ahead + layout.row(t, b) * H;
             each<T>(H, [&](auto lane, int64_t n) {
                 Vec<T> d = splat(T(1));
                 if (a) d -= lane.load(a + n) * lane.load(last + n);
@@ -129,11 +129,11 @@ template <class T> struct Elimination {
 
     // right [right_rows, H], zero in the rows beyond -> y [N, H]
     void solve(int64_t b, const T* right, int64_t right_rows, T* y) const {
-        const int64_t length = lattice.lengths[b];
+        const int64_t length = layout.lengths[b];
         for (int64_t t = 0; t < length; t++) {
-            const int64_t at = lattice.row(t, b) * H;
-            const T *a = before(t, b), *last = a ? y + lattice.row(t - 1, b) * H : nullptr;
-            const T* given = lattice.row(t, b) < right_rows ? right + at : nullptr;
+            const int64_t at = layout.row(t, b) * H;
+            const T *a = before(t, b), *last = a ? y + layout.row(t - 1, b) * H : nullptr;
+            const T* given = layout.row(t, b) < right_rows ? right + at : nullptr;
             each<T>(H, [&](auto lane, int64_t n) {
                 Vec<T> sum = given ? lane.load(given + n) : Vec<T>{};
                 if (a) sum += lane.load(a + n) * lane.load(last + n);
@@ -141,7 +141,7 @@ template <class T> struct Elimination {
             });
         }
         for (int64_t t = length - 2; t >= 0; t--) {
-            const int64_t at = lattice.row(t, b) * H, later = lattice.row(t + 1, b) * H;
+            const int64_t at = layout.row(t, b) * H, later = layout.row(t + 1, b) * H;
             each<T>(H, [&](auto lane, int64_t n) {
                 lane.store(y + at + n, lane.load(y + at + n) + lane.load(ahead + at + n) * lane.load(y + later + n));
             });
@@ -150,8 +150,8 @@ template <class T> struct Elimination {
 };
 
 // f(row) for each even step of a sequence.
-template <class F> void even_rows(const Lattice& lattice, int64_t b, F&& f) {
-    for (int64_t t = 0; t < lattice.lengths[b]; t += 2) f(lattice.row(t, b));
+template <class F> void even_rows(const RedBlack& layout, int64_t b, F&& f) {
+    for (int64_t t = 0; t < layout.lengths[b]; t += 2) f(layout.row(t, b));
 }
 
 template <class T> double product_of(const T* x, const T* y, int64_t n) {

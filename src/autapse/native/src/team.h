@@ -1,4 +1,4 @@
-// Team: the threads of a call, each of which knows its share of the work.
+// Team: the threads of a call; each has its share of the work.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace {
 
-constexpr int64_t least_parallel = 1 << 18; // multiply-adds below which waking a thread costs more than it gives
+constexpr int64_t least_parallel = 1 << 18; // multiply-adds; below this, waking a thread costs more than it saves
 
 // The work is a double because its factors may be large enough to overflow an integer.
 inline int64_t threads_for(double multiply_adds, int64_t threads) {

@@ -36,7 +36,7 @@ template <class T> INLINE void store(T* p, Vec<T> v) { __builtin_memcpy(p, &v, v
 
 template <class T> INLINE Vec<T> splat(T x) { return x - Vec<T>{}; } // x - 0 is x for every x; x + 0 is not for -0
 
-// Lanes: how many elements of a vector there are in memory. A row ends with Part where its size is no multiple.
+// Lanes: the number of elements of a vector that are in memory. A row ends with Part if its size is not a multiple.
 template <class T> struct Full {
     INLINE Vec<T> load(const T* p) const { return ::load(p); }
     INLINE void store(T* p, Vec<T> v) const { ::store(p, v); }
@@ -54,7 +54,7 @@ template <class T> struct Part {
     INLINE void store(T* p, Vec<T> v) const {
         for (int64_t i = 0; i < count; i++) p[i] = v[i];
     }
-    // Zero where there is no element, for sums over lanes.
+    // Zero for lanes without an element, for sums over lanes.
     INLINE Vec<T> keep(Vec<T> v) const {
         for (int64_t i = count; i < lanes<T>; i++) v[i] = 0;
         return v;
@@ -162,7 +162,8 @@ template <class T> INLINE Vec<T> sign(Vec<T> y) {
     return y > T(0) ? splat(T(1)) : (y < T(0) ? splat(T(-1)) : Vec<T>{});
 }
 
-// Vanishing gradients become denormal numbers, which are many times slower: zero inside, the caller's mode after.
+// Vanishing gradients become denormal numbers, which are many times slower. They are flushed to zero inside, and the
+// caller's mode is restored at the end.
 struct FlushDenormals {
 #if defined(__SSE2__)
     unsigned before = _mm_getcsr();

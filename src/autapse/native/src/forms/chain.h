@@ -12,7 +12,7 @@ template <class T, class Act> struct Chain final : Form<T> {
     const int64_t n;
 
     // reserve: g after each map but the last; grads: da of each map
-    Chain(const autapse_problem& problem, Scratch& scratch) : Form<T>(problem, scratch), n(problem.inner) {
+    Chain(const autapse_scan& problem, Scratch& scratch) : Form<T>(problem, scratch), n(problem.inner) {
         this->widths(padded<T>(H) * (n > 1 ? 2 : 1), (n - 1) * H, n * H);
         this->drive(0, H, 0);
         for (int64_t i = 0; i < n; i++) {

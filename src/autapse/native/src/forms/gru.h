@@ -13,7 +13,7 @@ template <class T> struct ResetAfter final : Form<T> {
     const T* bias;
 
     // reserve: r, z, n, R_n h + b_n; grads: of r's, z's and the inner argument, then of u_n
-    ResetAfter(const autapse_problem& problem, Scratch& scratch)
+    ResetAfter(const autapse_scan& problem, Scratch& scratch)
         : Form<T>(problem, scratch), bias(this->in(problem.offset)) {
         this->widths(3 * H, 4 * H, 4 * H);
         this->linear(this->in(p.matrix), 3 * H, H);
@@ -70,7 +70,7 @@ template <class T> struct ResetBefore final : Form<T> {
     using Form<T>::p;
 
     // reserve: r, z, n; grads: of the three arguments, then r h, which R_n acts on
-    ResetBefore(const autapse_problem& problem, Scratch& scratch) : Form<T>(problem, scratch) {
+    ResetBefore(const autapse_scan& problem, Scratch& scratch) : Form<T>(problem, scratch) {
         this->widths(padded<T>(2 * H) + padded<T>(H), 3 * H, 4 * H);
         this->linear(this->in(p.matrix), 2 * H, H);
         this->linear(this->in(p.matrix) + 2 * H * H, H, H);
@@ -80,7 +80,7 @@ template <class T> struct ResetBefore final : Form<T> {
     }
 
     void forward(const Step<T>& s) const override {
-        T *gates = s.work, *candidate = s.work + padded<T>(2 * H); // r h overwrites what r's argument was, z its own
+        T *gates = s.work, *candidate = s.work + padded<T>(2 * H); // r h overwrites r's argument, z overwrites z's
         this->linears[0].apply(s.count, s.h_prev, H, gates, this->work_stride);
         for (int64_t i = 0; i < s.count; i++) {
             const T *u = s.u + i * s.u_stride, *h_prev = s.h_prev + i * H;

@@ -12,12 +12,12 @@ template <class T, class Act> struct Leaky final : Form<T> {
     const int64_t K;
     const bool mixed, per_unit, thresholded;
     const T *alpha, *beta, *threshold;
-    // reserve: y of each inner step where it is not the state, then the states between the inner steps
+    // reserve: y of each inner step if it is not the state, then the states between the inner steps
     const int64_t states_at;
-    // grads: da of each inner step, their sum where there are several, then what belongs to alpha, beta, threshold
+    // grads: da of each inner step, their sum if there are several, then those of alpha, beta and threshold
     const int64_t drive_at, alpha_at, beta_at, threshold_at;
 
-    Leaky(const autapse_problem& problem, Scratch& scratch)
+    Leaky(const autapse_scan& problem, Scratch& scratch)
         : Form<T>(problem, scratch), K(problem.inner), mixed(problem.alpha || problem.beta),
           per_unit(mixed && !problem.per_step), thresholded(std::is_same_v<Act, ModRelu>),
           alpha(this->in(problem.alpha)), beta(this->in(problem.beta)), threshold(this->in(problem.offset)),

@@ -16,7 +16,7 @@ template <class T> struct LongShortTerm final : Form<T> {
     const int64_t peepholes_at, product_at, state_at;
 
     // reserve: i, f, g, o; grads: of the four arguments, of the peepholes, then o tanh c' and the gradient of P's product
-    LongShortTerm(const autapse_problem& problem, Scratch& scratch)
+    LongShortTerm(const autapse_scan& problem, Scratch& scratch)
         : Form<T>(problem, scratch), peepholes(this->in(problem.offset)), projected(problem.projection),
           peepholes_at(4 * H), product_at(peepholes_at + (peepholes ? 3 * H : 0)), state_at(product_at + H) {
         this->widths(padded<T>(4 * H) + (projected ? padded<T>(O) : 0), 4 * H, projected ? state_at + O : product_at);
@@ -26,7 +26,7 @@ template <class T> struct LongShortTerm final : Form<T> {
         this->matrix_gradient(0, 0, 4 * H, Source::previous, 0, O);
         if (peepholes && p.grad_offset) this->totals.add({this->out(p.grad_offset), peepholes_at, 3 * H});
         if (projected && p.grad_projection)
-            this->outers.add({this->out(p.grad_projection), state_at, O, Source::grads, product_at, H, false});
+            this->outers.add({this->out(p.grad_projection), state_at, O, Source::grads, product_at, H});
     }
 
     void forward(const Step<T>& s) const override {
@@ -34,7 +34,7 @@ template <class T> struct LongShortTerm final : Form<T> {
         for (int64_t r = 0; r < s.count; r++) {
             const T *u = s.u + r * s.u_stride, *c_prev = s.c_prev + r * H;
             T *a = s.work + r * this->work_stride, *c_out = s.c + r * H, *reserve = row(s.reserve, r, 4 * H);
-            T* product = projected ? a : s.h + r * H; // what P acts on overwrites i's argument
+            T* product = projected ? a : s.h + r * H; // the input of P overwrites i's argument
             each<T>(H, [&](auto lane, int64_t j) {
                 Vec<T> a_i = lane.load(u + j) + lane.load(a + j), a_f = lane.load(u + H + j) + lane.load(a + H + j);
                 Vec<T> a_g = lane.load(u + 2 * H + j) + lane.load(a + 2 * H + j);

@@ -10,7 +10,7 @@ template <class T> struct SharedGate final : Form<T> {
     using Form<T>::p;
 
     // reserve: z, c; grads: of u_z, of u_c, of a; scalars: of p0, p1, q0, q1
-    SharedGate(const autapse_problem& problem, Scratch& scratch) : Form<T>(problem, scratch) {
+    SharedGate(const autapse_scan& problem, Scratch& scratch) : Form<T>(problem, scratch) {
         this->widths(H, 2 * H, 3 * H, 4);
         this->linear(this->in(p.matrix), H, H);
         this->drive(0, 2 * H, 0);

@@ -10,7 +10,7 @@ template <class T> struct UpdateGate final : Form<T> {
     using Form<T>::p;
 
     // reserve: c, g; grads: of both arguments
-    UpdateGate(const autapse_problem& problem, Scratch& scratch) : Form<T>(problem, scratch) {
+    UpdateGate(const autapse_scan& problem, Scratch& scratch) : Form<T>(problem, scratch) {
         this->widths(2 * H, 2 * H, 2 * H);
         this->linear(this->in(p.matrix), 2 * H, H);
         this->drive(0, 2 * H, 0);

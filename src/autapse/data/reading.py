@@ -1,0 +1,78 @@
+"""One file's content: decompressed, as lines of text, or out of a zip archive; and the message for a damaged one."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import IO, NoReturn
+
+from autapse import checks, files
+from autapse.data.packed import BROKEN, DECOMPRESSORS, check_growth, unpack
+
+# What zipfile and tarfile raise besides for headers that somebody wrote by hand, or for an encrypted file.
+ODD = (ValueError, RuntimeError, RecursionError, OverflowError, LookupError)
+DIGITS = 18  # of the numbers in a text; Python refuses to read thousands of them
+
+
+def damaged(path: object, where: str, reason: str) -> NoReturn:
+    """The one line for a file that is not what it should be: which file, where in it, what is wrong."""
+    raise checks.InputError(f"{path} is damaged at {where}: {reason}. Mend it there, or get the file again.")
+
+
+def read_bytes(path: Path | zipfile.Path) -> bytes:
+    """The bytes of a regular file, or of one in a zip archive, decompressed if its name ends in .gz, .bz2 or .xz."""
+    if isinstance(path, zipfile.Path):
+        with open_member(path.root, path.at, path.root.filename) as file:
+            return decompress(file.read(), path)
+    try:
+        return decompress(files.read_bytes(path), path)
+    except FileNotFoundError:
+        raise checks.InputError(f"{path} is missing.") from None
+
+
+def decompress(content: bytes, name: object) -> bytes:
+    """What a compressed file holds; other files as they are."""
+    kind = PurePosixPath(str(name)).suffix
+    if kind not in DECOMPRESSORS:
+        return content
+    try:
+        return unpack(io.BytesIO(content), kind, len(content), name).read()
+    except BROKEN as error:
+        damaged(name, f"byte {len(content)}", f"it cannot be decompressed ({error})")
+
+
+def whole_number(text: str) -> int | None:
+    """The number that a text of decimal digits stands for; None for any other text, and for a very long one."""
+    return int(text) if text.isdecimal() and len(text) <= DIGITS else None
+
+
+def text_lines(content: bytes, name: object) -> list[str]:
+    """The lines of a UTF-8 text of which each, the last one too, ends in a line break: a cut file is found out."""
+    try:
+        text = content.decode("utf-8").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        damaged(name, f"line {line}", f"byte {error.start} of the file is not UTF-8 text")
+    # Not splitlines: other separators, such as U+2028, occur inside sentences.
+    *lines, rest = text.split("\n")
+    if rest or not lines:
+        damaged(name, f"line {len(lines) + 1}", "the file ends within a line" if rest else "the file is empty")
+    return lines
+
+
+@contextmanager
+def open_member(archive: zipfile.ZipFile, name: str, path: object, held: bool = True) -> Iterator[IO[bytes]]:
+    """A file of a zip archive, which never gives more bytes than it declares."""
+    member = archive.getinfo(name)
+    # What the archive says of its own sizes may be wrong; its list of files begins behind the last of them.
+    check_growth(f"{path}/{name}", member.file_size, min(member.compress_size, archive.start_dir), held)
+    try:
+        with archive.open(member) as file:
+            yield file
+    except checks.InputError:
+        raise
+    except (*BROKEN, *ODD) as error:
+        damaged(path, name, str(error))

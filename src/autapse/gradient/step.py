@@ -1,0 +1,87 @@
+"""DifferentiableStep: the equations of one step, whose solution has derivatives of any order in every mode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+from autapse.gradient.base import Adjoint
+from autapse.solve import LinearReport, LinearSolver
+from autapse.solve.step_system import Feedback, StepRule, StepSystem
+
+
+class DifferentiableStep(StepSystem):
+    """A StepSystem that knows its tensors: `previous`, `u` and every tensor of `weights`."""
+
+    def __init__(self, rule: StepRule, previous: Tensor, u: Tensor, weights: Any) -> None:
+        super().__init__(rule, previous, u, weights, previous)
+        self._leaves, self._tree = pytree.tree_flatten((previous, u, weights))
+        self._places = [n for n, leaf in enumerate(self._leaves) if isinstance(leaf, Tensor)]
+        self.tensors = tuple(self._leaves[n] for n in self._places)
+
+    def arguments(self, operands: Sequence[Tensor]) -> tuple[Tensor, Tensor, Any]:
+        """`previous`, `u` and `weights` with other tensors in the place of the operands."""
+        leaves = list(self._leaves)
+        for n, operand in zip(self._places, operands, strict=True):
+            leaves[n] = operand
+        return pytree.tree_unflatten(leaves, self._tree)
+
+    def operands(self, z: Tensor) -> tuple[Tensor, ...]:
+        return self.tensors
+
+    def adjoint(self) -> Adjoint:
+        return _StepAdjoint(self)
+
+    def pull(
+        self, z: Tensor, gradient: Tensor, solver: LinearSolver, rtol: float
+    ) -> tuple[Sequence[Tensor | None], LinearReport]:
+        raise NotImplementedError("The adjoint of a step is in closed form.")
+
+
+class _StepAdjoint(Adjoint):
+    """dh = (I − ∂φ/∂h)⁻¹·∂φ/∂operand, from the solution and the operands alone, so that it can be differentiated."""
+
+    def __init__(self, system: DifferentiableStep) -> None:
+        self.system, self.operands = system, system.tensors
+
+    def pull(
+        self, z: Tensor, operands: Sequence[Tensor], gradient: Tensor, needed: Sequence[bool]
+    ) -> Sequence[Tensor | None]:
+        wanted = [n for n, need in enumerate(needed) if need]
+        with _plain_precision(gradient):
+            phi, values, feedback = self._at(z, operands, wanted)
+            pulled = torch.func.vjp(phi, *values)[1](feedback.resolve(gradient, transposed=True))
+        gradients = dict(zip(wanted, pulled, strict=True))
+        return [gradients.get(n) for n in range(len(needed))]
+
+    def push(self, z: Tensor, operands: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> Tensor:
+        given = {n: tangent for n, tangent in enumerate(tangents) if tangent is not None}
+        with _plain_precision(z):
+            phi, values, feedback = self._at(z, operands, list(given))
+            # By reverse mode twice: forward mode cannot be nested inside dual tensors.
+            value, pull = torch.func.vjp(phi, *values)[:2]
+            (pushed,) = torch.func.vjp(pull, torch.zeros_like(value))[1](tuple(given.values()))
+            return feedback.resolve(pushed)
+
+    def _at(
+        self, z: Tensor, operands: Sequence[Tensor], wanted: Sequence[int]
+    ) -> tuple[Callable[..., Tensor], tuple[Tensor, ...], Feedback]:
+        """φ at the solution as a function of the wanted operands, the values of these, and ∂φ/∂h."""
+        rule = self.system.rule
+
+        def phi(*values: Tensor) -> Tensor:
+            filled = list(operands)
+            for n, value in zip(wanted, values, strict=True):
+                filled[n] = value
+            return rule.phi(z, *self.system.arguments(filled))
+
+        feedback = Feedback(rule.feedback(z, *self.system.arguments(operands)), rule.floor)
+        return phi, tuple(operands[n] for n in wanted), feedback
+
+
+def _plain_precision(like: Tensor) -> Any:
+    return torch.autocast(like.device.type, enabled=False)

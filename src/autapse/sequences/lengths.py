@@ -1,0 +1,41 @@
+"""Lengths of sequences: how a caller's are checked, and how lengths and sizes of steps follow from each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from autapse import checks
+
+
+def running(lengths: Tensor, steps: int) -> Tensor:  # [B] -> [steps, B] bool
+    """Which sequences have a step t, for t = 0 … steps − 1; its row sums are the number of sequences per step.
+
+    With the number of sequences per step in place of `lengths`, the row sums are the lengths of the sequences, longest
+    first.
+    """
+    return torch.arange(steps)[:, None] < lengths
+
+
+def checked_lengths(lengths: Sequence[int] | Tensor, steps: int, count: int) -> Tensor:  # [B], on the CPU
+    """The lengths that a caller gave, if there are `count` integers from 0 to `steps`."""
+    rule = f"be {count} integers from 0 to {steps}, one per sequence"
+    try:
+        given = torch.as_tensor(lengths).detach().cpu()
+    except (TypeError, ValueError, RuntimeError):
+        checks.fail("lengths", rule, lengths)
+    integral = not (given.dtype.is_floating_point or given.dtype.is_complex or given.dtype == torch.bool)
+    if not integral and given.numel():  # an empty list becomes a float tensor
+        checks.fail("lengths", rule, brief(lengths), "Convert them with .long().")
+    if tuple(given.shape) != (count,) or bool(((given < 0) | (given > steps)).any()):
+        checks.fail("lengths", rule, brief(lengths))
+    return given.long()
+
+
+def brief(values: Any) -> Any:
+    """The first few of many values, for a message."""
+    values = values.tolist() if isinstance(values, Tensor) else values
+    return [*values[:8], "..."] if isinstance(values, list) and len(values) > 8 else values

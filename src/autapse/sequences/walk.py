@@ -1,0 +1,44 @@
+"""walk: a step function along ragged sequences, in plain PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+State = tuple[Tensor, ...]
+
+
+def walk(
+    step: Callable[[Tensor, State, int], State],
+    drive: Tensor,
+    state: State,
+    sizes: Sequence[int],
+    start: int,
+    reverse: bool = False,
+    traced: int | None = None,  # how many of the state's tensors are wanted of each step; None for all
+) -> tuple[State, State]:
+    """`step` from position to position, given its drive; its gradient is autograd's, of any order."""
+    trace: list[State] = []
+    ended: list[State] = []
+    steps = drive.split(list(sizes))
+    for t, u in enumerate(reversed(steps) if reverse else steps, start):
+        state, stopped = _split(state, len(u))
+        ended += stopped
+        state = step(u, state, t)
+        trace.append(state[:traced])
+    columns = zip(*(reversed(trace) if reverse else trace), strict=True)
+    states = tuple(torch.cat(column) for column in columns) if trace else tuple(s[:0] for s in state[:traced])
+    return states, _rejoin(state, ended)
+
+
+def _split(state: State, running: int) -> tuple[State, list[State]]:
+    if running == len(state[0]):
+        return state, []
+    return tuple(s[:running] for s in state), [tuple(s[running:] for s in state)]
+
+
+def _rejoin(state: State, ended: list[State]) -> State:
+    parts = [state, *reversed(ended)]
+    return state if len(parts) == 1 else tuple(torch.cat(part) for part in zip(*parts, strict=True))

@@ -1,0 +1,61 @@
+"""The model that a run's settings describe."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from autapse import checks
+from autapse.models import MODELS, SequenceModel
+from autapse.tasks import Signature, Task
+from autapse.training.config import ModelConfig, RunConfig
+
+
+def build_model(config: RunConfig) -> SequenceModel:
+    """A new model for a run, on its device."""
+    return make_model(config.task, config.model, config.training.device)
+
+
+def make_model(
+    task: Task, model: ModelConfig, device: str = "cpu", signature: Signature | None = None
+) -> SequenceModel:
+    """A new model of the kind and the sizes that a task needs.
+
+    Args:
+        task: what the model is to learn.
+        model: the settings of the network.
+        device: where the model is to be.
+        signature: the kind and the sizes of the task's data; by default `task.signature()`, which reads the data.
+
+    Returns:
+        A `Classifier`, `Regressor`, `Tagger`, `LanguageModel` or `QuestionAnswering`.
+
+    >>> from autapse.tasks import Adding
+    >>> from autapse.training import ModelConfig
+    >>> model = make_model(Adding(), ModelConfig(cell="gru", hidden_size=(8,)))
+    >>> type(model).__name__, model(torch.zeros(4, 50, 2)).shape
+    ('Regressor', torch.Size([4, 1]))
+    """
+    sizes, known = model.hidden_size, signature or task.signature()
+    embedding = model.embedding_size or task.embedding_size
+    if model.embedding_size and not known.vocabularies:
+        checks.fail("embedding_size", f"be omitted: {task.name} has features, not words", model.embedding_size)
+    targets: dict[str, Any] = {"target_mean": known.target_mean, "target_scale": known.target_scale}
+    return MODELS[known.kind](
+        model.cell,
+        known.input_size,
+        known.output_size,
+        hidden_size=sizes[0] if len(sizes) == 1 else sizes,
+        num_layers=model.num_layers,
+        dropout=model.dropout,
+        bidirectional=model.bidirectional,
+        vocabularies=[len(words) for words in known.vocabularies],
+        embedding_size=embedding,
+        mean=known.mean,
+        scale=known.scale,
+        input_dropout=model.input_dropout,
+        output_dropout=model.output_dropout,
+        input_noise=model.input_noise,
+        initialisation=model.initialisation,
+        device=device,
+        **(targets if known.kind == "regression" else {}),
+    )

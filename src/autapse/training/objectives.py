@@ -1,0 +1,68 @@
+"""Loss and score of a task, as sums over a batch, so that batches and processes can be added exactly.
+
+Not in `tasks`, which do without torch, so that the command line can list their options quickly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from autapse.tasks.base import IGNORE, Task
+
+
+class Objective(NamedTuple):
+    """Training minimises loss / count and reports metric(score / count). For both, smaller is better."""
+
+    loss: Callable[[Tensor, Tensor], Tensor]  # (output, target) -> sum over the counted entries
+    score: Callable[[Tensor, Tensor], Tensor]
+    count: Callable[[Tensor], int]  # target -> sequences, or positions of a tagging task
+    metric: Callable[[float], float] = float
+
+
+def objective(task: Task) -> Objective:
+    """The objective of a task, from its kind and its metric.
+
+    Args:
+        task: the task.
+
+    Returns:
+        Its loss and score, as functions of a model's output and the targets.
+
+    >>> from autapse.tasks import Adding
+    >>> goal, target = objective(Adding()), torch.zeros(4, 1)
+    >>> float(goal.loss(torch.ones(4, 1), target)), goal.count(target)
+    (4.0, 4)
+    """
+    if task.kind == "regression":
+        return Objective(_squared_error, _squared_error, len)
+    if task.metric == "perplexity":
+        return Objective(_cross_entropy, _cross_entropy, _valid, _perplexity)
+    if task.metric == "cross-entropy":
+        return Objective(_cross_entropy, _cross_entropy, _valid)
+    return Objective(_cross_entropy, _errors, _valid)
+
+
+def _squared_error(output: Tensor, target: Tensor) -> Tensor:
+    return (output - target).square().mean(-1).sum()
+
+
+def _cross_entropy(output: Tensor, target: Tensor) -> Tensor:
+    return F.cross_entropy(output.flatten(0, -2), target.flatten(), ignore_index=IGNORE, reduction="sum")
+
+
+def _errors(output: Tensor, target: Tensor) -> Tensor:
+    return ((output.argmax(-1) != target) & (target != IGNORE)).sum()
+
+
+def _valid(target: Tensor) -> int:
+    return int(torch.count_nonzero(target != IGNORE))
+
+
+def _perplexity(entropy: float) -> float:
+    return math.exp(entropy) if entropy < 700 else math.inf  # above that, exp raises an error

@@ -1,0 +1,64 @@
+"""What a run gave in the end: `summary.json`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from autapse.records import Record
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)  # equal as mappings are
+class Summary(Record, Mapping[str, Any]):
+    """The scores and the course of a run. Its fields can be read by key too, as in `summary["test"]`.
+
+    Scores are in the task's metric, and smaller is better. A score that is not finite is None.
+    """
+
+    cell: str
+    """The network, with its options."""
+    parameters: int
+    """Number of trainable parameters."""
+    metric: str
+    """What the scores are: error rate, mean squared error, perplexity, …"""
+    test: float | None
+    """Test score of the best weights."""
+    best_test: float | None = None
+    """Best test score at any validation, if `record_test` asked for it. Nothing is chosen by it."""
+    validation: float | None
+    """Best validation score; None without validation data."""
+    best_step: int
+    """The step of the best weights."""
+    baseline: float
+    """Test score of the task's trivial prediction."""
+    floor: float | None
+    """Best possible test score; None if it is not known."""
+    solved_step: int | None
+    """Step of the first validation that counts as solved; None if there is none."""
+    steps: int
+    """Steps that were trained."""
+    epochs: float
+    """The same in passes over the training data."""
+    stopped_by: str
+    """What ended the run: steps, time, early stop, solved or diverged."""
+    seconds: float
+    """Training time, over all sessions."""
+    rescues: int
+    """Gradients that were not finite."""
+    unsolved: int
+    """Training sequences that a solver did not solve; they gave no gradient."""
+    seed: int
+    """Seed of the run."""
+    processes: int
+    """Processes that trained together."""
+
+    def __getitem__(self, name: str) -> Any:
+        return vars(self)[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return (field.name for field in dataclasses.fields(self))
+
+    def __len__(self) -> int:
+        return len(dataclasses.fields(self))

@@ -1,0 +1,68 @@
+"""Unfold: how a cell becomes a sequence."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
+
+from torch import Tensor
+
+from autapse import checks
+from autapse.cells import Cell
+from autapse.forms import State
+from autapse.sequences.batch import SequenceBatch
+from autapse.solve import SolveReport
+
+
+class Unfolded(NamedTuple):
+    """The states of a cell over a batch of sequences."""
+
+    states: State  # one [N, S] per state: after each step
+    final: State  # one [B, S] per carried tensor: at each sequence's own end
+    report: SolveReport | None = None  # how the solve of each sequence went, where equations were solved
+
+
+class Unfold(ABC):
+    """A strategy that turns a cell into a sequence. The cell's stencil decides which one a layer has by default."""
+
+    unsolved: ClassVar[str] = "Their states are kept as they are."
+    """What happens to sequences that were not solved, and what to try; part of the warning."""
+
+    @abstractmethod
+    def check(self, cell: type[Cell]) -> None:
+        """Raise an error if this strategy cannot serve such a cell."""
+
+    def open(
+        self,
+        cells: Mapping[str, Cell],
+        batch: SequenceBatch,
+        training: bool,
+        start_states: Any = None,
+        keys: Any = None,
+    ) -> Unfold:
+        """The strategy for one call of a layer: what `run` is then called on for each cell."""
+        for name, value in (("start_states", start_states), ("keys", keys)):
+            if value is not None:
+                cell = type(next(iter(cells.values()))).__name__
+                checks.fail(name, f"be left out: {cell} is computed step by step and needs no start", "a value")
+        return self
+
+    def words(self) -> list[str]:
+        """name=value of each setting that is not the default, for the repr of a layer."""
+        return []
+
+    @abstractmethod
+    def run(
+        self,
+        cell: Cell,
+        rows: Tensor,  # [N, D], the input of all steps, in the order of the batch
+        batch: SequenceBatch,  # where each row is
+        initial: Any,  # one [B, S] per carried tensor; of cells that look ahead a pair of such states, or None
+        *,
+        layer: int = 0,  # the cell's place in the stack
+        start: int = 0,  # position of the first step
+        reverse: bool = False,  # from each sequence's own end to its first step
+        keep: bool = True,  # all states of each step, or only what the cell's output needs
+    ) -> Unfolded:
+        """The states of one cell."""

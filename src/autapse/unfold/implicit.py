@@ -1,0 +1,189 @@
+"""Solve: a cell that looks ahead; all positions of a sequence are one nonlinear system, solved at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import forward_ad
+
+from autapse import checks
+from autapse.cells import Cell
+from autapse.forms import State
+from autapse.forms.implicit import Rule
+from autapse.gradient import Gradient
+from autapse.gradient import Implicit as ImplicitGradient
+from autapse.gradient.function import is_tracked, reverse_mode_only
+from autapse.per_thread import PerThread
+from autapse.sequences.batch import SequenceBatch
+from autapse.sequences.red_black import RedBlack
+from autapse.solve import LinearReport, Solver, Tolerance, general, recommended
+from autapse.unfold.base import Unfold, Unfolded
+from autapse.unfold.implicit_fused import FusedImplicitSystem, can_fuse_rule
+from autapse.unfold.implicit_system import ImplicitSystem
+from autapse.unfold.warm_start import MEGABYTE, Solutions
+
+
+class Solve(nn.Module, Unfold):
+    """Whole sequences as one system: solver, gradient, tolerances and warm starts.
+
+    Args:
+        solver: one of `autapse.solve`; None is `recommended()`, or `general()` for rules without elementwise couplings.
+        gradient: one of `autapse.gradient`; None is `Implicit()`.
+        tolerance: a number, or `autapse.solve.Tolerance`; None is its default.
+        cache: memory in megabytes for solutions that are kept by key; 0 for none.
+    """
+
+    unsolved = (
+        "They are kept at their best residual, give no gradient and are marked in layer.reports. Try a smaller "
+        "learning rate, a looser tolerance or another solver."
+    )
+    calls: Tensor
+    adjoint_reports = PerThread[LinearReport]()  # one per layer, filled by the backward pass of the last call
+
+    def __init__(
+        self,
+        *,
+        solver: Solver | None = None,
+        gradient: Gradient | None = None,
+        tolerance: Tolerance | float | None = None,
+        cache: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.solver = _checked("solver", solver, Solver, "one of autapse.solve, such as Chain(Tridiagonal(), Newton())")
+        self.gradient = _checked("gradient", gradient, Gradient, "one of autapse.gradient, such as Implicit()")
+        if isinstance(tolerance, int | float) and not isinstance(tolerance, bool):
+            tolerance = checks.number("tolerance", tolerance, above=0.0)
+            tolerance = Tolerance(training=tolerance, adjoint=tolerance, evaluation=tolerance)
+        rule = "a number or autapse.solve.Tolerance(…)"
+        self.tolerance = _checked("tolerance", tolerance, Tolerance, rule) or Tolerance()
+        self.solutions = Solutions(checks.number("cache", cache, low=0.0))
+        # A schedule goes by training calls, which a resumed run must not count again.
+        self.register_buffer("calls", torch.zeros((), dtype=torch.long), persistent=self.tolerance.first is not None)
+
+    def check(self, cell: type[Cell]) -> None:
+        if max(cell.stencil) <= 0:
+            checks.fail("unfold", f"be left out: {cell.__name__} does not look ahead", "Solve()")
+
+    def open(
+        self,
+        cells: Mapping[str, Cell],
+        batch: SequenceBatch,
+        training: bool,
+        start_states: Any = None,
+        keys: Any = None,
+    ) -> SolveCall:
+        starts = None if start_states is None else _start_rows(start_states, cells, batch)
+        opened = self.solutions.open(keys, batch)
+        states, adjoint = self.tolerance.at(training, int(self.calls))
+        if training and self.tolerance.first is not None:
+            self.calls += 1
+        self.adjoint_reports = []
+        return SolveCall(self, opened, starts, states, adjoint)
+
+    def run(self, cell: Cell, rows: Tensor, batch: SequenceBatch, initial: Any, **options: Any) -> Unfolded:
+        return self.open({"l0": cell}, batch, self.training).run(cell, rows, batch, initial, **options)
+
+    def words(self) -> list[str]:
+        """name=value of each setting that is not the default."""
+        megabytes = self.solutions.limit / MEGABYTE
+        given = {"solver": self.solver, "gradient": self.gradient, "cache": megabytes or None}
+        given["tolerance"] = None if self.tolerance == Tolerance() else self.tolerance
+        return [f"{name}={value!r}" for name, value in given.items() if value is not None]
+
+
+@dataclass(frozen=True, eq=False)
+class SolveCall(Unfold):
+    """`Solve` for one call of a layer."""
+
+    unsolved = Solve.unsolved
+
+    solve: Solve
+    solutions: Any  # of the sequences of this batch
+    starts: list[Tensor] | None  # one [N, S] per layer, in the order of the batch
+    rtol: float
+    adjoint_rtol: float
+
+    def check(self, cell: type[Cell]) -> None:
+        self.solve.check(cell)
+
+    def run(
+        self,
+        cell: Cell,
+        rows: Tensor,
+        batch: SequenceBatch,
+        initial: tuple[State, State] | None,  # before the first and after the last position; None is the cell's own
+        *,
+        layer: int = 0,
+        start: int = 0,
+        reverse: bool = False,
+        keep: bool = True,
+    ) -> Unfolded:
+        edges, own = _edges(cell, initial, batch)
+        order = RedBlack.of(batch, cell.stencil, edges=own)
+        rule, u = cell.rule(cell.prepare()), cell.drive(rows.index_select(0, order.packed))
+        z, report = self._solve(rule, u, order, edges, self._begin(layer, order, edges))
+        self.solutions.store(layer, order, z)
+        states = z.new_empty(z.shape).index_copy(0, order.packed, z).split(cell.state_sizes, 1)
+        return Unfolded(states, order.final(z, edges).split(cell.state_sizes, 1), report)
+
+    def _begin(self, layer: int, order: RedBlack, like: Tensor) -> Tensor | None:
+        if self.starts is None:
+            return self.solutions.start(layer, order, like.shape[1], like)
+        return self.starts[layer].index_select(0, order.packed)
+
+    def _solve(self, rule: Rule, u: Tensor, order: RedBlack, edges: Tensor, begin: Tensor | None) -> Any:
+        """The states at all positions in red-black order, with a graph where one is wanted; and the report."""
+        kind = FusedImplicitSystem if can_fuse_rule(rule, u, edges) else ImplicitSystem
+        system = kind(rule, u, order, edges)  # type: ignore[arg-type]
+        solver = self.solve.solver or (recommended() if rule.has_bands else general())
+        gradient = self.solve.gradient or ImplicitGradient()
+        tensors = (u, edges, *rule.operands)
+        reverse_mode_only("An implicit layer", tensors, gradient.forward_remedy)
+        with torch.no_grad(), forward_ad._set_fwd_grad_enabled(False):  # the derivative is that of the solution
+            z, report = solver.solve(system, begin, self.rtol)
+        if is_tracked(tensors):
+            converged = system.groups.spread(report.converged.to(z.device), z)
+            z = gradient.attach(system, z, converged, self.adjoint_rtol, self.solve.adjoint_reports.append)
+        return z, report
+
+
+def _checked(name: str, value: Any, kind: type, rule: str) -> Any:
+    if value is not None and not isinstance(value, kind):
+        checks.fail(name, f"be {rule}", value, "Leave it out for the default.", checks.KindError)
+    return value
+
+
+def _edges(cell: Cell, initial: tuple[State, State] | None, batch: SequenceBatch) -> tuple[Tensor, bool]:
+    """The states past the ends, [1, S] or [2B, S], and whether each sequence has its own."""
+    if initial is not None:
+        return torch.cat([torch.cat(side, 1) for side in initial]), True
+    learned, size = getattr(cell, "edges", None), sum(cell.state_sizes)
+    if learned is None:
+        return batch.rows.new_zeros(1, size), False
+    return learned[:, None].expand(2, batch.count, size).reshape(2 * batch.count, size), True
+
+
+def _start_rows(start_states: Any, cells: Mapping[str, Cell], batch: SequenceBatch) -> list[Tensor]:  # [N, S] each
+    """Start states as a caller gives them, one entry per layer, in the batch's order."""
+    layers = list(start_states) if isinstance(start_states, tuple | list) else [start_states]
+    if len(layers) != len(cells):
+        checks.fail("start_states", f"have one entry per layer, {len(cells)} in all", len(layers))
+    return [_layer_rows(entry, cell.state_sizes, batch) for entry, cell in zip(layers, cells.values(), strict=True)]
+
+
+def _layer_rows(entry: Any, sizes: Sequence[int], batch: SequenceBatch) -> Tensor:
+    states = list(entry) if isinstance(entry, tuple | list) else [entry]
+    if len(states) != len(sizes) or not all(isinstance(s, Tensor) for s in states):
+        rule = f"have {len(sizes)} tensors per layer, as return_states=True gives them"
+        checks.fail("start_states", rule, type(entry).__name__, kind=checks.KindError)
+    leading = batch.pad(batch.rows[:, :0]).shape[:-1]
+    parts = []
+    for state, size in zip(states, sizes, strict=True):
+        if state.numel() != leading.numel() * size or state.shape[: len(leading)] != leading:
+            checks.fail("start_states", f"have shape {(*leading, size)}", tuple(state.shape), kind=checks.ShapeError)
+        parts.append(batch.unpad(state.detach().to(batch.rows).reshape(*leading, size)))
+    return torch.cat(parts, 1)

@@ -1,0 +1,198 @@
+"""The system of an implicit GRU by the native kernels; equal to `ImplicitSystem` to rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeGuard
+
+import torch
+from torch import Tensor
+
+from autapse.forms.implicit import Neighbours, Rule, Slope
+from autapse.forms.implicit_gru import GRUSlope, ImplicitGRURule
+from autapse.native.dispatch import kernels_serve
+from autapse.native.implicit import SLOPE_PARTS, ImplicitKernel
+from autapse.native.library import MOST_OFFSETS, MOST_WINDOW
+from autapse.sequences.red_black import RedBlack
+from autapse.solve import GMRES, LinearReport, LinearSolver, Point, Relaxing, SolveReport
+from autapse.unfold.banded import eliminated, native_sequences
+from autapse.unfold.implicit_system import ImplicitSlope, ImplicitSystem
+
+
+def can_fuse_rule(rule: Rule, u: Tensor, edges: Tensor) -> TypeGuard[ImplicitGRURule]:
+    """Whether the kernels can run a rule on this input. If not, the reference can."""
+    fits = type(rule) is ImplicitGRURule and len(rule.offsets) <= MOST_OFFSETS
+    return fits and kernels_serve(u, edges, *rule.operands)
+
+
+class FusedImplicitSystem(ImplicitSystem):
+    """`ImplicitSystem` for an ImplicitGRURule: one call per colour evaluates products and gates, block by block."""
+
+    rule: ImplicitGRURule
+
+    def __init__(
+        self,
+        rule: ImplicitGRURule,
+        u: Tensor,
+        layout: RedBlack,
+        edges: Tensor,
+        kernel: ImplicitKernel | None = None,
+        rows: Tensor | None = None,  # [N], the row of u for each row of the layout; None if they are the same
+    ) -> None:
+        super().__init__(rule, u, layout, edges)
+        self.kernel = kernel or ImplicitKernel(*rule.operands)
+        self._drive, self._edges, self._rows = u.detach().contiguous(), edges.detach().contiguous(), rows
+
+    def _part(self, layout: RedBlack, rows: Tensor, edges: Tensor) -> FusedImplicitSystem:
+        # The drive is large, so it is not copied: an index selects its rows.
+        own = rows if self._rows is None else self._rows.index_select(0, rows)
+        return FusedImplicitSystem(self.rule, self._drive, layout, edges, self.kernel, own)
+
+    def drive(self, rows: slice) -> Tensor:
+        return super().drive(rows) if self._rows is None else self._drive.index_select(0, self._rows[rows])
+
+    def _fused(
+        self, colour: int, other: Tensor, h: Tensor, bands: Tensor | None = None, slope: Tensor | None = None
+    ) -> None:
+        rows = self.layout.colours[colour]
+        index = self.layout.neighbours[colour]
+        u = self._drive[rows] if self._rows is None else self._drive
+        chosen = None if self._rows is None else self._rows[rows]
+        near = [index[offset] for offset in self.rule.offsets]
+        self.kernel.evaluate(u, chosen, other.contiguous(), self._edges, near, h, bands, slope)
+
+    def _evaluate(self, z: Tensor, colour: int) -> Tensor:
+        if torch.is_grad_enabled():  # autograd follows the reference
+            return super()._evaluate(z, colour)
+        rows = self.layout.colours[colour]
+        h = z.new_empty(rows.stop - rows.start, z.shape[1])
+        self._fused(colour, z[self.layout.other(colour)], h)
+        return h
+
+    def relax(self, free: Tensor) -> Point:
+        layout, (offsets, size) = self.layout, (self.rule.offsets, free.shape[1])
+        z, value = free.new_empty(layout.total, size), torch.empty_like(free)
+        bands = free.new_empty(len(offsets), layout.total, size)
+        z[: layout.free] = free
+        other = z[: layout.free]
+        if layout.two_colours:
+            self._fused(1, other, z[layout.free :], bands[:, layout.free :])
+            other = z[layout.free :]
+        self._fused(0, other, value, bands[:, : layout.free])
+
+        def correct(residual: Tensor) -> Tensor:
+            return eliminated(layout, dict(zip(offsets, bands, strict=True)))(residual)[: layout.free]
+
+        return Point(z, value - free, correct)
+
+    def relaxed(self, start: Tensor, settings: Relaxing) -> tuple[Tensor, SolveReport] | None:
+        if not self.has_native_solvers or settings.window > MOST_WINDOW or settings.max_iterations < 1:
+            return None
+        z = start.to(self._drive, copy=True).contiguous()
+        residual, iterations, converged = self.kernel.relax(
+            self._drive, self._rows, self._edges, native_sequences(self.layout), z, **settings._asdict()
+        )
+        names = ("tridiagonal",) * self.layout.count
+        return z, SolveReport(converged, residual, iterations, iterations.double(), names)
+
+    @property
+    def has_native_solvers(self) -> bool:
+        """Whether the native solvers can be used: they support the stencil (−1, 1) only."""
+        return set(self.rule.offsets) == {-1, 1} and len(self.rule.offsets) == 2
+
+    def operands(self, z: Tensor) -> tuple[Tensor, ...]:
+        return self.u, self.edges, *self.rule.operands
+
+    def pull(
+        self, z: Tensor, gradient: Tensor, solver: LinearSolver, rtol: float
+    ) -> tuple[tuple[Tensor | None, ...], LinearReport]:
+        _, slope = self.linearize(z)
+        v, report = slope.adjoint(gradient, solver, rtol)
+        return slope.gradients(v), report
+
+    def linearize(self, z: Tensor) -> tuple[Tensor, FusedImplicitSlope]:
+        values, slopes = torch.empty_like(z), list[FusedSlope]()
+        parts = z.new_empty(2 * len(self.rule.offsets) + SLOPE_PARTS, *z.shape)
+        for colour, rows in enumerate(self.layout.colours):
+            other = z[self.layout.other(colour)]
+            self._fused(colour, other, values[rows], slope=parts[:, rows])
+            slopes.append(FusedSlope(self.rule, self.kernel, parts[:, rows], partial(self.near, other, colour)))
+        return values, FusedImplicitSlope(self, slopes, parts)
+
+
+class FusedImplicitSlope(ImplicitSlope):
+    """`ImplicitSlope` whose adjoint is solved in one call if the solver is GMRES."""
+
+    system: FusedImplicitSystem
+
+    def __init__(self, system: FusedImplicitSystem, slopes: list[FusedSlope], parts: Tensor) -> None:
+        super().__init__(system, slopes)
+        self.fused, self.parts = slopes, parts  # [2J + 7, N, H]
+
+    def adjoint(self, gradient: Tensor, solver: LinearSolver, rtol: float) -> tuple[Tensor, LinearReport]:
+        if type(solver) is not GMRES or not self.system.has_native_solvers:
+            return super().adjoint(gradient, solver, rtol)
+        settings = {"rtol": rtol if solver.rtol is None else solver.rtol, "atol": solver.atol}
+        v, (residual, iterations, converged) = self.system.kernel.adjoint(
+            self.parts, native_sequences(self.system.layout), gradient, max_iterations=solver._limit(), **settings
+        )
+        return v, LinearReport(converged, residual, iterations, iterations.double())
+
+    def gradients(self, v: Tensor) -> tuple[Tensor | None, ...]:
+        # For all colours at once: these sums are over all rows.
+        count, size = len(self.system.rule.offsets), v.shape[1]
+        arguments = self.system.kernel.pull_arguments(self.parts, v)
+        switches = arguments[:, : count * size].split(size, 1)
+        gates, new = arguments[:, count * size :].split([2 * size, size], 1)
+        mixed, reset = self.parts[-2:]
+        near = [torch.cat(parts) for parts in zip(*(slope.neighbours() for slope in self.fused), strict=True)]
+        matrices = torch.stack([a.t() @ h for a, h in zip(switches, near, strict=True)])
+        return arguments, self._edge_gradients(v), matrices, gates.t() @ mixed, new.t() @ reset
+
+    def _add_edges(self, edges: Tensor, near: Neighbours, colour: int) -> None:
+        layout = self.system.layout
+        other = layout.other(colour)
+        size = other.stop - other.start
+        for offset, part in zip(self.system.rule.offsets, near, strict=True):
+            index = layout.neighbours[colour][offset]
+            outside = (index >= size).nonzero()[:, 0]
+            edges.index_add_(0, index[outside] - size, part[outside])
+
+    def _edge_gradients(self, v: Tensor) -> Tensor | None:
+        layout = self.system.layout
+        if not layout.edges:
+            return None
+        edges, sent = torch.zeros_like(self.system.edges), self.system.kernel.pull(self.parts, v)
+        for colour, rows in enumerate(layout.colours):
+            self._add_edges(edges, tuple(part[rows] for part in sent), colour)
+        return edges
+
+
+@dataclass(frozen=True, eq=False)
+class FusedSlope(Slope):
+    """`GRUSlope` with its transposed products by the native kernels."""
+
+    rule: ImplicitGRURule
+    kernel: ImplicitKernel
+    parts: Tensor  # [2J + 7, M, H]
+    neighbours: Callable[[], Neighbours]
+
+    def reference(self) -> GRUSlope:
+        count = len(self.rule.offsets)
+        s, competition = self.parts[:count].unbind(0), self.parts[count : 2 * count].unbind(0)
+        z, by_z, r, by_r, by_new, *_ = self.parts[2 * count :].unbind(0)
+        return GRUSlope(self.rule, s, competition, z=z, by_z=by_z, r=r, by_r=by_r, by_new=by_new)
+
+    def jvp(self, tangents: Neighbours) -> Tensor:
+        return self.reference().jvp(tangents)
+
+    def bands(self) -> Neighbours:
+        return self.reference().bands()
+
+    def blocks(self) -> Neighbours:
+        return self.reference().blocks()
+
+    def vjp(self, v: Tensor) -> Neighbours:
+        return self.kernel.pull(self.parts, v).unbind(0)

@@ -1,0 +1,250 @@
+"""A stencil that looks ahead: the whole sequence is one system, solved at once and differentiated implicitly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from autapse.forms.implicit import Neighbours, Rule, Slope
+from autapse.sequences.red_black import RedBlack
+from autapse.solve import (
+    Blocks,
+    Groups,
+    Linear,
+    LinearReport,
+    LinearSolver,
+    Operator,
+    Point,
+    Resolvent,
+    System,
+)
+from autapse.unfold.banded import eliminated
+
+
+class ImplicitSystem(System):
+    """h_t = rule(u_t, h_{t+j} for j on the stencil), for every position of ragged sequences."""
+
+    def __init__(self, rule: Rule, u: Tensor, layout: RedBlack, edges: Tensor) -> None:
+        """`u` [N, G] in the layout's order; `edges` [1, S] or [2B, S], the states before and after each sequence."""
+        self.rule, self.u, self.layout, self.edges = rule, u, layout, edges
+        self.groups = Groups(layout.count, layout.owner)
+
+    @cached_property
+    def free_groups(self) -> Groups:
+        return Groups(self.layout.count, self.layout.owner[: self.layout.free])
+
+    def operands(self, z: Tensor) -> tuple[Tensor, ...]:
+        """F(z), through which all gradients go; and the tensors that the adjoint reads again."""
+        return self.evaluate(z), self.u, self.edges, *self.rule.operands
+
+    @property
+    def extent(self) -> int:
+        return self.layout.extent
+
+    def zero(self) -> Tensor:
+        return self.edges.new_zeros(self.layout.total, self.edges.shape[1])
+
+    def select(self, problems: Tensor) -> tuple[ImplicitSystem, Tensor]:
+        layout, rows = self.layout.select(problems)
+        edges = self.edges
+        if layout.edges:
+            edges = edges.index_select(0, torch.cat([problems, problems + self.layout.count]))
+        return self._part(layout, rows, edges), rows
+
+    def _part(self, layout: RedBlack, rows: Tensor, edges: Tensor) -> ImplicitSystem:
+        return ImplicitSystem(self.rule, self.u.index_select(0, rows), layout, edges)
+
+    def drive(self, rows: slice) -> Tensor:
+        return self.u[rows]
+
+    # Evaluation -------------------------------------------------------------------------------------------------
+
+    def near(self, other: Tensor, colour: int, edges: Tensor | None = None) -> Neighbours:
+        """The neighbours of the rows of a colour, which are rows of `other` or edges."""
+        table = torch.cat([other, self.edges if edges is None else edges])
+        index = self.layout.neighbours[colour]
+        return tuple(table.index_select(0, index[offset]) for offset in self.rule.offsets)
+
+    def evaluate(self, z: Tensor) -> Tensor:
+        return torch.cat([self._evaluate(z, colour) for colour in range(len(self.layout.colours))])
+
+    def _evaluate(self, z: Tensor, colour: int) -> Tensor:
+        return self.rule.evaluate(
+            self.drive(self.layout.colours[colour]), self.near(z[self.layout.other(colour)], colour)
+        )
+
+    def free(self, z: Tensor) -> Tensor:
+        return z[: self.layout.free]
+
+    def select_free(self, rows: Tensor) -> Tensor:
+        return rows[rows < self.layout.free]
+
+    def relax(self, free: Tensor) -> Point:
+        if not self.rule.has_bands:
+            return super().relax(free)
+        layout, rest, couplings = self.layout, [], []
+        if layout.two_colours:
+            odd, bands = self.rule.evaluate_with_bands(self.drive(layout.colours[1]), self.near(free, 1))
+            rest, couplings = [odd], [bands]
+        value, bands = self.rule.evaluate_with_bands(
+            self.drive(layout.colours[0]), self.near(rest[0] if rest else free, 0)
+        )
+        couplings.insert(0, bands)
+
+        def correct(residual: Tensor) -> Tensor:
+            return self.eliminate(couplings)(residual)[: layout.free]
+
+        return Point(torch.cat([free, *rest]), value - free, correct)
+
+    def eliminate(self, couplings: Sequence[Neighbours], transposed: bool = False) -> Callable[[Tensor], Tensor]:
+        """The inverse of I − bands, given the bands of each colour; missing rows of its argument are zero."""
+        bands = {offset: torch.cat(parts) for offset, *parts in zip(self.rule.offsets, *couplings, strict=True)}
+        return eliminated(self.layout, bands, transposed)
+
+    # Sweeps and guesses -----------------------------------------------------------------------------------------
+
+    def positions(self) -> Sequence[slice]:
+        return self.layout.positions
+
+    def colours(self) -> Sequence[slice]:
+        return self.layout.colours if self.layout.two_colours else super().colours()
+
+    def evaluate_rows(self, z: Tensor, rows: slice) -> Tensor:
+        if rows in self.layout.colours:
+            return self._evaluate(z, self.layout.colours.index(rows))
+        colour = int(rows.start >= self.layout.free)
+        begin = self.layout.colours[colour].start
+        other = z[self.layout.other(colour)]
+        table = torch.cat([other, self.edges])
+        index = self.layout.neighbours[colour]
+        part = slice(rows.start - begin, rows.stop - begin)
+        near = tuple(table.index_select(0, index[offset][part]) for offset in self.rule.offsets)
+        return self.rule.evaluate(self.drive(rows), near)
+
+    def guess(self) -> Tensor:
+        """The paper's one-step start: an explicit pass each way, then the rule on the states of both."""
+        layout, passes = self.layout, []
+        for steps in (range(layout.extent), range(layout.extent - 1, -1, -1)):
+            z, last = self.zero(), self.edges.new_zeros(layout.count, self.edges.shape[1])
+            for t in steps:
+                here = layout.positions[t]
+                found = self.rule.guess(self.drive(here), last[: layout.sizes[t]])
+                if found is None:
+                    return self.zero()
+                z[here] = found
+                last = torch.cat([found, last[layout.sizes[t] :]])
+            passes.append(z)
+        tables = [self.near_all(z) for z in passes]
+        near = [
+            tuple(tables[offset > 0][c][n] for n, offset in enumerate(self.rule.offsets))
+            for c in range(len(layout.colours))
+        ]
+        return torch.cat([self.rule.evaluate(self.drive(rows), near[c]) for c, rows in enumerate(layout.colours)])
+
+    def near_all(self, z: Tensor) -> list[Neighbours]:
+        return [self.near(z[self.layout.other(colour)], colour) for colour in range(len(self.layout.colours))]
+
+    # Derivatives ------------------------------------------------------------------------------------------------
+
+    def linearize(self, z: Tensor) -> tuple[Tensor, ImplicitSlope]:
+        pairs = [
+            self.rule.linearize(self.drive(rows), near)
+            for rows, near in zip(self.layout.colours, self.near_all(z), strict=True)
+        ]
+        return torch.cat([value for value, _ in pairs]), ImplicitSlope(self, [slope for _, slope in pairs])
+
+    def adjoint(self) -> None:
+        return None
+
+    def pull(
+        self, z: Tensor, gradient: Tensor, solver: LinearSolver, rtol: float
+    ) -> tuple[tuple[Tensor | None, ...], LinearReport]:
+        """The gradients of `operands`: v of v = g + Jᵀ·v for F(z); the others get theirs through it."""
+        _, slope = self.linearize(z)
+        v, report = slope.adjoint(gradient, solver, rtol)
+        return (v, *[None] * (2 + len(self.rule.operands))), report
+
+
+class ImplicitSlope(Linear):
+    """The derivative of an implicit system, one slope per colour."""
+
+    def __init__(self, system: ImplicitSystem, slopes: Sequence[Slope]) -> None:
+        self.system, self.slopes, self.groups = system, list(slopes), system.groups
+        self.zeros = torch.zeros_like(system.edges)
+
+    def jvp(self, v: Tensor) -> Tensor:
+        layout = self.system.layout
+        parts = [
+            slope.jvp(self.system.near(v[layout.other(colour)], colour, self.zeros))
+            for colour, slope in enumerate(self.slopes)
+        ]
+        return torch.cat(parts)
+
+    def vjp(self, v: Tensor) -> Tensor:
+        layout = self.system.layout
+        parts = [self.pulled(v[rows], colour) for colour, rows in enumerate(layout.colours)]
+        return torch.cat(parts[::-1])
+
+    def pulled(self, v: Tensor, colour: int) -> Tensor:
+        """What the rows of a colour send to the rows on their stencil, given v at these rows."""
+        return self._gather(self.slopes[colour].vjp(v), colour)
+
+    def _gather(self, sent: Neighbours, colour: int) -> Tensor:
+        """Sum what each row receives: what t sends to t + j is what t + j receives from its neighbour at −j."""
+        layout = self.system.layout
+        back = layout.neighbours[1 - colour if layout.two_colours else colour]
+        total: Tensor | None = None
+        for offset, part in zip(self.system.rule.offsets, sent, strict=True):
+            arrived = torch.cat([part, self.zeros]).index_select(0, back[-offset])
+            total = arrived if total is None else total.add_(arrived)
+        assert total is not None
+        return total
+
+    def precondition(self, transposed: bool = False) -> Callable[[Tensor], Tensor] | None:
+        bands = [slope.bands() for slope in self.slopes]
+        if any(band is None for band in bands):
+            return None
+        return self.system.eliminate([band for band in bands if band is not None], transposed)
+
+    def blocks(self) -> Blocks:
+        layout, offsets = self.system.layout, self.system.rule.offsets
+        if not set(offsets) <= {-1, 1}:
+            raise NotImplementedError(
+                f"Blocks on the stencil {offsets} are not tridiagonal: use GMRES() or BiCGStab()."
+            )
+        found = {}
+        for n, offset in enumerate(offsets):
+            rows = torch.cat([slope.blocks()[n] for slope in self.slopes])
+            found[offset] = rows * layout.inside[offset][:, :, None]
+        zeros = torch.zeros_like(next(iter(found.values())))
+        return Blocks(found.get(-1, zeros), found.get(1, zeros), layout.first, layout.sizes)
+
+    # The adjoint ------------------------------------------------------------------------------------------------
+
+    def adjoint(self, gradient: Tensor, solver: LinearSolver, rtol: float) -> tuple[Tensor, LinearReport]:
+        """v of v = g + Jᵀ·v. With two colours, one elimination leaves the first colour only: half of the unknowns."""
+        layout = self.system.layout
+        if not layout.two_colours or not solver.iterative:
+            return solver.solve(Resolvent(self, transposed=True), gradient, rtol)
+        even, odd = gradient[: layout.free], gradient[layout.free :]
+        v, report = solver.solve(_HalfAdjoint(self), even + self.pulled(odd, 1), rtol)
+        return torch.cat([v, odd + self.pulled(v, 0)]), report
+
+
+class _HalfAdjoint(Operator):
+    """I − Jᵀ with the second colour eliminated: v ↦ v minus Jᵀ·Jᵀ·v, on the first colour."""
+
+    def __init__(self, slope: ImplicitSlope) -> None:
+        self.slope, self.groups = slope, slope.system.free_groups
+
+    def mv(self, v: Tensor) -> Tensor:
+        return v - self.slope.pulled(self.slope.pulled(v, 0), 1)
+
+    def precondition(self) -> Callable[[Tensor], Tensor] | None:
+        whole, layout = self.slope.precondition(transposed=True), self.slope.system.layout
+        if whole is None:
+            return None
+        return lambda v: whole(v)[: layout.free]
