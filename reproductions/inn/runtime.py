@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from autapse.solve.inn_paper import Statistics
 from torch import Tensor
 
 from autapse import checks, files
@@ -23,6 +22,7 @@ from autapse.layers import ImplicitGRU, Recurrent
 from autapse.results.page import fill_between, markdown_table
 from autapse.results.power_law import power_law
 from autapse.solve import NotConvergedWarning, Paper, Solver, SolveReport, System, recommended
+from autapse.solve.inn_paper import Statistics
 from autapse.tasks import Walk
 from autapse.tasks.base import dense
 from autapse.training import load_run

@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from autapse.solve import Anderson, Equations, FixedPoint, Groups
-from autapse.solve.acceleration import Acceleration, Guard, History
+from autapse.solve import Anderson, Equations, FixedPoint
+from autapse.solve.acceleration import Correction, Damped, Guard, History, Rows
+from autapse.solve.loop import Goal, Visit
 
 
 def contraction(count: int = 3, n: int = 3, radius: float = 0.95) -> tuple[Equations, Tensor]:
@@ -55,16 +56,18 @@ class Problems:
     """Two problems that are accelerated step by step, from random points with given residuals."""
 
     def __init__(self) -> None:
-        self.acceleration = Acceleration(window=3, threshold=float("inf"), guard=0.9)
-        self.history, self.guard = History(), Guard.new(torch.zeros(2, dtype=torch.float64))
+        self.iteration = Damped(Goal(0.0, 0.0), window=3, guard=0.9)
+        self.history, self.guard = History(), Guard.new(2, torch.device("cpu"))
 
     def rested(self, residual: list[float]) -> list[bool]:
         """Whether each problem's step was a plain one."""
         z, r = torch.randn(2, 2, 3, dtype=torch.float64)
-        relative = torch.tensor(residual, dtype=torch.float64)
-        base, _, *memory = self.acceleration.mix(Groups(2), z, r, relative, self.history, self.guard)
-        self.history, self.guard = memory
-        return (base == z).all(1).tolist()
+        no = torch.zeros(2, dtype=torch.bool)
+        rows = Rows(z, r, Correction(lambda r: r, torch.arange(2), 2), self.history)
+        visit = Visit(z, torch.tensor(residual, dtype=torch.float64), no, no, 1.0, rows, self.guard)
+        new = self.iteration.step(Equations(torch.cos, start=z), visit, ~no)
+        self.history, self.guard = new.rows.history, new.problems
+        return (new.z == z + r).all(1).tolist()
 
 
 def test_a_bad_accelerated_step_sends_its_problem_alone_back_to_plain_ones() -> None:

@@ -133,7 +133,7 @@ def test_a_converged_point_is_the_one_returned() -> None:
     """With atol a point may be within the tolerance although an earlier one had the lesser relative residual."""
     system = Equations(torch.cos, start=torch.tensor([[100.0]], dtype=torch.float64))
     goal = Goal(rtol=0.0, atol=0.1)
-    books = Bookkeeping(Damped(goal, 1.0), system, system.start)
+    books = Bookkeeping(Damped(goal), system, system.start)
     one = lambda value: torch.tensor([value], dtype=torch.float64)
     assert books.record(goal.judge(system.start, one(1.0), one(100.0)))
     assert not books.record(goal.judge(torch.tensor([[0.001]], dtype=torch.float64), one(0.01), one(0.001)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
 import torch
 from lines import chain
@@ -113,6 +115,22 @@ def test_equal_chains() -> None:
     assert Chain(Newton()) != Chain(Newton(), rtol=1e-3)
     assert Chain(Newton()) != Chain(Stage(Newton(), begin="zero"))
     assert Chain(Newton(rtol=1e-3)) != Chain(Newton(rtol=1e-4))
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Quiet(FixedPoint):
+    """A solver of somebody's own, with a setting that its repr does not show."""
+
+    secret: int = 0
+
+    def __repr__(self) -> str:
+        return "Quiet()"
+
+
+def test_chains_differ_if_their_solvers_do_whatever_they_print() -> None:
+    assert repr(Chain(Quiet(secret=1))) == repr(Chain(Quiet(secret=2)))
+    assert Chain(Quiet(secret=1)) != Chain(Quiet(secret=2))
+    assert Chain(Quiet(secret=1)) == Chain(Quiet(secret=1))
 
 
 @pytest.mark.parametrize("stages", [(), (Newton(), "sweeps"), (Newton,)])

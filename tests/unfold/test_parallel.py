@@ -13,7 +13,8 @@ from torch.nn.utils.rnn import pack_padded_sequence
 from torch.testing import assert_close
 
 import autapse
-from autapse.sequences.line import Line, linear_scan
+from autapse.sequences.line import Line
+from autapse.solve.linear_scan import linear_scan
 from autapse.solve.report import NotConvergedWarning, SolveReport
 from autapse.unfold import Parallel, scan_reference
 from networks import BASIC, D, H, Network, every_form_layer, every_form_variant, flat

@@ -1,4 +1,4 @@
-"""Line: where each row stands in its sequence; and linear recurrences along it, all steps at once."""
+"""Line: the step and the sequence of each row."""
 
 from __future__ import annotations
 
@@ -8,30 +8,6 @@ from functools import cached_property
 
 import torch
 from torch import Tensor
-
-
-def linear_scan(
-    slope: Tensor,  # [T, B, S, S], or [T, B, S] for diagonal matrices
-    offset: Tensor,  # [T, B, S]
-) -> Tensor:  # [T, B, S]
-    """y_t = A_t·y_{t−1} + b_t, y_{−1} = 0, in about 2·log₂ T rounds: pairs of steps are composed into one.
-
-    (A', b') after (A, b) is (A'·A, A'·b + b'). The first matrix meets zeros and is never read.
-    """
-    steps = len(offset)
-    if steps == 1:
-        return offset
-    even, odd = slice(0, steps - 1, 2), slice(1, None, 2)
-    inner = _apply(slope[odd], offset[even]) + offset[odd]
-    ends = linear_scan(slope[odd] @ slope[even] if slope.dim() == 4 else slope[odd] * slope[even], inner)
-    result = torch.empty_like(offset)
-    result[0], result[odd] = offset[0], ends
-    result[2::2] = _apply(slope[2::2], ends[: (steps - 1) // 2]) + offset[2::2]
-    return result
-
-
-def _apply(slope: Tensor, y: Tensor) -> Tensor:
-    return (slope @ y.unsqueeze(-1)).squeeze(-1) if slope.dim() == 4 else slope * y
 
 
 @dataclass(frozen=True)
@@ -77,9 +53,14 @@ class Line:
         ends[self.owner[ended]] = ended.nonzero()[:, 0] + total
         return ends
 
-    def solve(self, slope: Tensor, offset: Tensor) -> Tensor:  # [N, S, S] or [N, S]; [N, S] -> [N, S]
-        """The linear recurrence along each sequence, from zeros; sequences that have ended are padded."""
-        return linear_scan(self._pad(slope), self._pad(offset)).flatten(0, 1).index_select(0, self._place)
+    def pad(self, rows: Tensor) -> Tensor:  # [N, ...] -> [T, B, ...]
+        """The rows by step and sequence, with zeros after the end of each sequence."""
+        shape = (self.length, self.count, *rows.shape[1:])
+        return rows.new_zeros(self.length * self.count, *rows.shape[1:]).index_copy_(0, self._place, rows).view(shape)
+
+    def unpad(self, table: Tensor) -> Tensor:  # [T, B, ...] -> [N, ...]
+        """The opposite of `pad`."""
+        return table.flatten(0, 1).index_select(0, self._place)
 
     def largest(self, rows: Tensor) -> Tensor:  # [N] -> [B]
         """The greatest of the values, none negative, of each sequence."""
@@ -87,7 +68,7 @@ class Line:
 
     def largest_so_far(self, rows: Tensor) -> Tensor:  # [N] -> [N]
         """The greatest of the values, none negative, up to each step of a sequence."""
-        return self._pad(rows).cummax(0).values.flatten().index_select(0, self._place)
+        return self.unpad(self.pad(rows).cummax(0).values)
 
     def any(self, chosen: Tensor) -> Tensor:  # [N] bool -> [B] bool
         """Which sequences have a chosen row."""
@@ -108,7 +89,3 @@ class Line:
         row_at[self._place] = torch.arange(len(self.step), device=self.step.device) + self.count
         behind = row_at[(self._place - self.count).clamp_min(0)]
         return torch.where(self.step == 0, self.owner, behind)
-
-    def _pad(self, rows: Tensor) -> Tensor:
-        shape = (self.length, self.count, *rows.shape[1:])
-        return rows.new_zeros(self.length * self.count, *rows.shape[1:]).index_copy_(0, self._place, rows).view(shape)

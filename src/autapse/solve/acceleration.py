@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -11,13 +12,11 @@ from torch import Tensor
 
 from autapse import checks
 from autapse.solve.base import IterativeSolver
-from autapse.solve.loop import Evaluation, Goal, Iteration, State
+from autapse.solve.loop import Iteration, Visit
 from autapse.solve.system import Groups, Point, System
 
 REGULARISATION = 1e-10  # of the least-squares problem, relative to its size: the steps may be nearly dependent
-FIRST_REST = (
-    4.0  # plain steps after a bad accelerated step; doubles each time, so that the method tends to the plain one
-)
+FIRST_REST = 4.0  # plain steps after a bad accelerated step; doubles each time, so the method tends to the plain one
 
 
 class History(NamedTuple):
@@ -43,42 +42,15 @@ class Guard(NamedTuple):
     accelerated: Tensor  # the relative residual before the last step if that was accelerated, else infinite
 
     @staticmethod
-    def new(residual: Tensor) -> Guard:
-        zero = torch.zeros_like(residual)
-        return Guard(zero, torch.full_like(zero, FIRST_REST), torch.full_like(zero, torch.inf))
+    def new(count: int, device: torch.device) -> Guard:
+        zero = torch.zeros(count, dtype=torch.float64, device=device)
+        return Guard(zero + 2, zero + FIRST_REST, zero + torch.inf)  # the first step has no history and is plain
 
     def update(self, residual: Tensor, limit: float) -> Guard:
         """An accelerated step that leaves more than `limit` of the residual is followed by plain steps."""
         bad = residual > limit * self.accelerated
         rest = torch.where(bad, self.penalty, (self.rest - 1).clamp_min(0))
         return Guard(rest, torch.where(bad, 2 * self.penalty, self.penalty), self.accelerated)
-
-
-class Acceleration(NamedTuple):
-    """The settings of the acceleration."""
-
-    window: int = 0  # steps that are remembered; 0: no acceleration
-    threshold: float = torch.inf  # relative residual below which steps are accelerated
-    guard: float = torch.inf  # the largest factor of the residual after an accelerated step
-
-    def mix(
-        self,
-        groups: Groups,
-        z: Tensor,
-        residual: Tensor,  # at z
-        relative: Tensor,  # [b] the relative residuals
-        history: History,
-        guard: Guard,
-    ) -> tuple[Tensor, Tensor, History, Guard]:
-        """The point and the residual from which the next step starts, the new history and the new guard."""
-        if self.window == 0:
-            return z, residual, history, guard
-        history, guard = history.add(z, residual, self.window), guard.update(relative, self.guard)
-        use = (relative < self.threshold) & (guard.rest == 0)
-        if not history.steps or not bool(use.any()):
-            return z, residual, history, guard._replace(accelerated=torch.full_like(relative, torch.inf))
-        guard = guard._replace(accelerated=torch.where(use, relative, torch.inf))
-        return *_extrapolate(groups, z, residual, history, use), history, guard
 
 
 def _extrapolate(groups: Groups, z: Tensor, residual: Tensor, history: History, use: Tensor) -> tuple[Tensor, Tensor]:
@@ -110,26 +82,26 @@ class AcceleratedSolver(IterativeSolver):
                 checks.number(name, getattr(self, name), above=0.0)
 
     @property
-    def _acceleration(self) -> Acceleration:
-        return Acceleration(self.window, self.threshold, self.guard)
+    def _acceleration(self) -> tuple[int, float, float]:
+        return self.window, self.threshold, self.guard
 
 
 class Correction(NamedTuple):
     """`Point.correct` for the rows that are left. Rows that were dropped count as zero."""
 
     correct: Callable[[Tensor], Tensor]
-    index: Tensor  # [n] where the rows that are left were at the point
+    left: Tensor  # [n] the index at the point of each row that is left
     total: int  # rows of the point
 
     def __call__(self, residual: Tensor) -> Tensor:
         if len(residual) == self.total:
             return self.correct(residual)
-        full = residual.new_zeros(self.total, *residual.shape[1:]).index_copy_(0, self.index, residual)
-        return self.correct(full).index_select(0, self.index)
+        full = residual.new_zeros(self.total, *residual.shape[1:]).index_copy_(0, self.left, residual)
+        return self.correct(full).index_select(0, self.left)
 
 
 class Rows(NamedTuple):
-    """What `Accelerated` remembers of each row that it iterates on."""
+    """What `Accelerated` remembers of each row that it works on."""
 
     z: Tensor
     residual: Tensor
@@ -137,57 +109,48 @@ class Rows(NamedTuple):
     history: History
 
 
-class Problems(NamedTuple):
-    """What `Accelerated` remembers of each problem."""
-
-    residual: Tensor  # [b] relative
-    guard: Guard
-
-
-class Accelerated(Iteration[System, Rows, Problems]):
+@dataclass(frozen=True)
+class Accelerated(Iteration):
     """z ← z + C·(F(z) − z), with steps that are extrapolated from the last ones."""
 
-    def __init__(self, goal: Goal, acceleration: Acceleration) -> None:
-        self.goal, self.acceleration = goal, acceleration
+    window: int = 0  # steps that are remembered; 0: no acceleration
+    threshold: float = torch.inf  # relative residual below which steps are accelerated
+    guard: float = torch.inf  # the largest factor of the residual after an accelerated step
 
     @abstractmethod
     def point(self, system: System, z: Tensor) -> Point:
         """One evaluation of F."""
 
     def groups(self, system: System) -> Groups:
-        """The groups of the rows that it iterates on."""
+        """The groups of the rows that it works on."""
         return system.groups
 
-    def start(self, system: System, z: Tensor) -> tuple[Evaluation, State[Rows, Problems]]:
-        return self._visit(system, z, History(), None)
+    def start(self, system: System, z: Tensor) -> Visit:
+        return self._visit(system, z, History(), Guard.new(system.groups.count, z.device))
 
-    def step(
-        self, system: System, state: State[Rows, Problems], active: Tensor
-    ) -> tuple[Evaluation, State[Rows, Problems]]:
-        z, residual, correction, history = state.rows
-        relative, guard = state.problems
-        base, residual, history, guard = self.acceleration.mix(
-            self.groups(system), z, residual, relative, history, guard
-        )
-        return self._visit(system, base + correction(residual), history, guard)
+    def step(self, system: System, visit: Visit, active: Tensor) -> Visit:
+        rows, guard = visit.rows, visit.problems
+        z, residual, history = rows.z, rows.residual, rows.history
+        if self.window:
+            history, guard = history.add(z, residual, self.window), guard.update(visit.residual, self.guard)
+            use = (visit.residual < self.threshold) & (guard.rest == 0)
+            guard = guard._replace(accelerated=torch.where(use, visit.residual, torch.inf))
+            if history.steps and bool(use.any()):
+                z, residual = _extrapolate(self.groups(system), z, residual, history, use)
+        return self._visit(system, z + rows.correction(residual), history, guard)
 
-    def _visit(
-        self, system: System, z: Tensor, history: History, guard: Guard | None
-    ) -> tuple[Evaluation, State[Rows, Problems]]:
+    def _visit(self, system: System, z: Tensor, history: History, guard: Guard) -> Visit:
         point = self.point(system, z)
-        norm = self.groups(system).norm(point.residual)
-        evaluation = self.goal.judge(point.z, norm, system.groups.norm(point.z))
+        norm, size = self.groups(system).norm(point.residual), system.groups.norm(point.z)
         correction = Correction(point.correct, torch.arange(len(z), device=z.device), len(z))
-        guard = Guard.new(evaluation.residual) if guard is None else guard
-        return evaluation, State(Rows(z, point.residual, correction, history), Problems(evaluation.residual, guard))
+        return self.goal.judge(point.z, norm, size, rows=Rows(z, point.residual, correction, history), problems=guard)
 
 
+@dataclass(frozen=True)
 class Damped(Accelerated):
     """z ← z + damping·(F(z) − z)."""
 
-    def __init__(self, goal: Goal, damping: float, acceleration: Acceleration = Acceleration()) -> None:  # noqa: B008
-        super().__init__(goal, acceleration)
-        self.damping = damping
+    damping: float = 1.0
 
     def point(self, system: System, z: Tensor) -> Point:
         return Point(z, system.evaluate(z) - z, lambda residual: self.damping * residual)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -95,7 +95,7 @@ class IterativeSolver(Solver):
     """A solver that runs one `Iteration`."""
 
     @abstractmethod
-    def _iteration(self, goal: Goal) -> Iteration[System, Any, Any]:
+    def _iteration(self, goal: Goal) -> Iteration:
         """The method, which ends at the goal."""
 
     @torch.no_grad()

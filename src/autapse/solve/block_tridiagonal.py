@@ -21,12 +21,12 @@ class BlockTridiagonal(LinearSolver):
 
     The solver needs the blocks of the operator instead of products. It costs about as much as k products for blocks of
     k × k, plus one product for the residual; the report counts this as evaluations. Use it for small blocks, and for
-    problems that Krylov methods cannot solve. There is no pivoting between positions: if a pivot block is singular, x is
-    zero and the problem has not converged.
+    problems that Krylov methods cannot solve. There is no pivoting between positions: if a pivot block is singular, x
+    is zero and the problem has not converged.
 
     >>> layer = autapse.ImplicitGRU(3, 4, solver=autapse.solve.Newton(linear=autapse.solve.BlockTridiagonal()))
     >>> output, h_n = layer(torch.randn(5, 2, 3))
-    >>> layer.report.all_converged
+    >>> layer.reports[0].all_converged
     True
     """
 

@@ -22,7 +22,7 @@ def recommended() -> Chain:
 
     >>> layer = autapse.ImplicitGRU(3, 4, solver=autapse.solve.recommended())
     >>> output, h_n = layer(torch.randn(5, 2, 3))
-    >>> layer.report.finished_by
+    >>> layer.reports[0].finished_by
     ('tridiagonal', 'tridiagonal')
     """
     newton = Newton(linear=GMRES(max_iterations=40), max_iterations=12)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -11,7 +11,7 @@ from torch import Tensor
 from autapse import checks
 from autapse.solve.acceleration import Damped
 from autapse.solve.base import IterativeSolver
-from autapse.solve.loop import Evaluation, Goal, Iteration, State
+from autapse.solve.loop import Goal, Iteration, Visit
 from autapse.solve.system import Groups, System
 
 PATIENCE = 20  # spectral steps without a better point, after which a problem returns to its best point
@@ -51,16 +51,8 @@ class InexactNewton(IterativeSolver):
         if self.eta is not None:
             checks.number("eta", self.eta)
 
-    def _iteration(self, goal: Goal) -> Iteration[System, Any, Any]:
-        return Spectral(goal) if self.eta is None else Damped(goal, self.eta)
-
-
-class _Points(NamedTuple):
-    """The points of each row."""
-
-    new: _Point  # the point that was evaluated last
-    here: _Point | None  # the point from which the last step went; None before the first step
-    best: _Point
+    def _iteration(self, goal: Goal) -> Iteration:
+        return Spectral(goal) if self.eta is None else Damped(goal, damping=self.eta)
 
 
 class _Point(NamedTuple):
@@ -68,15 +60,20 @@ class _Point(NamedTuple):
     residual: Tensor
 
     def where(self, chosen: Tensor, other: _Point) -> _Point:  # [n, 1, ...] bool
-        """This point in the chosen rows, the other one elsewhere."""
+        """The point itself in the chosen rows, the other point elsewhere."""
         return _Point(torch.where(chosen, self.z, other.z), torch.where(chosen, self.residual, other.residual))
 
 
-class _Search(NamedTuple):
-    """The search of each problem, [b] float64 each.
+class _Points(NamedTuple):
+    """The points of each row."""
 
-    A problem is in one of two phases: spectral (`tries` is 0) or backtracking.
-    """
+    new: _Point  # the point that was visited last
+    here: _Point | None  # the point from which the last step went; None before the first step
+    best: _Point
+
+
+class _Search(NamedTuple):
+    """The search of each problem, [b] float64 each. Its phase is spectral if `tries` is 0, and else backtracking."""
 
     new: Tensor  # norms of the residuals of the three points
     here: Tensor
@@ -87,29 +84,26 @@ class _Search(NamedTuple):
     tries: Tensor  # backtracking steps since the best point
 
 
-class Spectral(Iteration[System, _Points, _Search]):
+class Spectral(Iteration):
     """Spectral steps, and backtracking if they do not help."""
 
-    def __init__(self, goal: Goal) -> None:
-        self.goal = goal
+    def start(self, system: System, z: Tensor) -> Visit:
+        return self._visit(system, z, None, None, None)
 
-    def start(self, system: System, z: Tensor) -> tuple[Evaluation, State[_Points, _Search]]:
-        evaluation, new, norm = self._evaluate(system, z)
-        one, zero = torch.ones_like(norm), torch.zeros_like(norm)
-        return evaluation, State(_Points(new, None, new), _Search(norm, norm, norm, one, one, zero, zero))
-
-    def step(
-        self, system: System, state: State[_Points, _Search], active: Tensor
-    ) -> tuple[Evaluation, State[_Points, _Search]]:
-        here, best, search = _judge(system.groups, state.rows, state.problems)
+    def step(self, system: System, visit: Visit, active: Tensor) -> Visit:
+        here, best, search = _judge(system.groups, visit.rows, visit.problems)
         z = here.z + system.groups.spread(search.eta, here.z) * here.residual
-        evaluation, new, norm = self._evaluate(system, z)
-        return evaluation, State(_Points(new, here, best), search._replace(new=norm))
+        return self._visit(system, z, here, best, search)
 
-    def _evaluate(self, system: System, z: Tensor) -> tuple[Evaluation, _Point, Tensor]:
-        residual = system.evaluate(z) - z
-        norm = system.groups.norm(residual)
-        return self.goal.judge(z, norm, system.groups.norm(z)), _Point(z, residual), norm.double()
+    def _visit(
+        self, system: System, z: Tensor, here: _Point | None, best: _Point | None, search: _Search | None
+    ) -> Visit:
+        new = _Point(z, system.evaluate(z) - z)
+        norm, size = system.groups.norm(new.residual), system.groups.norm(z)
+        wide = norm.double()
+        one, zero = torch.ones_like(wide), torch.zeros_like(wide)
+        search = search._replace(new=wide) if search else _Search(wide, wide, wide, one, one, zero, zero)
+        return self.goal.judge(z, norm, size, rows=_Points(new, here, best or new), problems=search)
 
 
 def _judge(groups: Groups, points: _Points, search: _Search) -> tuple[_Point, _Point, _Search]:
@@ -121,37 +115,35 @@ def _judge(groups: Groups, points: _Points, search: _Search) -> tuple[_Point, _P
     product, square = groups.dot(change, here.residual).double(), groups.dot(change, change).double()
     # If f were linear, the residual would be smallest after this fraction of the last step.
     optimum = torch.nan_to_num(-product / square, -0.5, -0.5, -0.5)
-    leaves_best = search.since == 0  # the last step started at the best point
-    fallback = torch.where(leaves_best, search.eta * optimum.clamp(-LONGEST, LONGEST), search.fallback)
+    left_best = search.since == 0  # the last step started at the best point
+    fallback = torch.where(left_best, search.eta * optimum.clamp(-LONGEST, LONGEST), search.fallback)
 
     better = search.new < (1 - DECREASE) * search.best  # false for NaN
     since = torch.where(better, 0.0, search.since + 1)
     patient = (search.tries == 0) & (since < PATIENCE) & (search.new <= GROWTH * search.best)
-    spectral = better | patient  # the phase of the next step; the others backtrack
+    backtracking = ~(better | patient)  # the phase of the next step
 
-    eta = torch.where(
-        spectral,
-        _spectral_step(search, product),
-        torch.where(search.tries == 0, fallback, search.eta * optimum.clamp(-SHORTEST, SHORTEST)),
+    best = new.where(groups.spread(better, new.z), best)
+    best_norm = torch.where(better, search.new, search.best)
+    eta = torch.where(backtracking, _backtracking_step(search, fallback, optimum), _spectral_step(search, product))
+    next_search = _Search(
+        new=search.new,
+        here=torch.where(backtracking, best_norm, search.new),
+        best=best_norm,
+        eta=eta.sign() * eta.abs().clamp(*ETA_RANGE),
+        fallback=fallback,
+        since=torch.where(backtracking, 0.0, since),
+        tries=torch.where(backtracking, search.tries + 1, 0.0),
     )
-    to_new, is_better = groups.spread(spectral, new.z), groups.spread(better, new.z)
-    best, best_norm = new.where(is_better, best), torch.where(better, search.new, search.best)
-    return (
-        new.where(to_new, best),
-        best,
-        _Search(
-            search.new,
-            torch.where(spectral, search.new, best_norm),
-            best_norm,
-            eta.sign() * eta.abs().clamp(*ETA_RANGE),
-            fallback,
-            torch.where(spectral, since, 0.0),
-            torch.where(spectral, 0.0, search.tries + 1),
-        ),
-    )
+    return best.where(groups.spread(backtracking, new.z), new), best, next_search
 
 
 def _spectral_step(search: _Search, product: Tensor) -> Tensor:
     """−⟨s, s⟩ / ⟨s, y⟩ of the last step s = η·f; 1 where that is not a usable number."""
     eta = -search.eta * search.here.square() / product
     return torch.where(eta.isfinite() & (eta != 0), eta, 1.0)
+
+
+def _backtracking_step(search: _Search, fallback: Tensor, optimum: Tensor) -> Tensor:
+    """The fallback, and from then on shorter and shorter steps."""
+    return torch.where(search.tries == 0, fallback, search.eta * optimum.clamp(-SHORTEST, SHORTEST))

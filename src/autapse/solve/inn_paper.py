@@ -113,7 +113,7 @@ class Paper(Solver):
 class TwoStarts(NewtonSteps):
     """Newton's method on two copies of each problem."""
 
-    copies = 2
+    copies: ClassVar[int] = 2
 
 
 def _better_copies(report: SolveReport, guess: float) -> tuple[Tensor, SolveReport]:

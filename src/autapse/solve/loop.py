@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,29 +16,27 @@ TINY = 1e-12  # the smallest norm that a residual is divided by
 COMPACT = 0.9  # finished problems are dropped when at most this share of the batch is still active
 
 
-class Batch(Protocol):
-    """What the loop needs of a system."""
-
-    @property
-    def groups(self) -> Groups: ...
-
-    def select(self, problems: Tensor) -> tuple[Self, Tensor]: ...
-
-
-S = TypeVar("S", bound=Batch)  # the kind of system
-R = TypeVar("R")  # a tensor, or a nested tuple of tensors that have a row per row of the unknowns
-P = TypeVar("P")  # the same, with a row per problem
-Parts = TypeVar("Parts")
-
-
-class Evaluation(NamedTuple):
-    """What an iteration finds at a point."""
+class Visit(NamedTuple):
+    """A point that an iteration has visited, and what the next step needs to know."""
 
     z: Tensor  # [n, ...] the point
     residual: Tensor  # [b] float64, the relative residual; infinite if it is not finite
     converged: Tensor  # [b] bool
     lost: Tensor  # [b] bool, problems that cannot recover from a value that is not finite
     cost: float | Tensor  # evaluations since the last point, for all problems or [b]
+    rows: Any = ()  # memory of the rows: a tensor, or a nested tuple of tensors with a row per row of z
+    problems: Any = ()  # memory of the problems: the same, with a row per problem
+    jacobian: Linear | None = None  # at z; None after problems were dropped, as it cannot be selected
+
+
+def select(parts: Any, index: Tensor) -> Any:
+    """Some rows of every tensor in a nested tuple; everything else in it is kept as it is."""
+    if isinstance(parts, Tensor):
+        return parts.index_select(0, index)
+    if not isinstance(parts, tuple):
+        return parts
+    chosen = [select(part, index) for part in parts]
+    return type(parts)(*chosen) if hasattr(parts, "_fields") else tuple(chosen)
 
 
 class Goal(NamedTuple):
@@ -46,68 +45,55 @@ class Goal(NamedTuple):
     rtol: float
     atol: float
 
-    def judge(self, z: Tensor, residual: Tensor, size: Tensor, cost: float | Tensor = 1.0) -> Evaluation:
-        """The evaluation of a point from the norms of its residual and of itself, [b] each."""
+    def judge(self, z: Tensor, norm: Tensor, size: Tensor, cost: float | Tensor = 1.0, **memory: Any) -> Visit:
+        """The visit of a point, from the norms of its residual and of itself, [b] each."""
         finite = torch.isfinite(size)
-        relative = torch.where(finite & torch.isfinite(residual), (residual / size.clamp_min(TINY)).double(), torch.inf)
-        converged = finite & (residual.double() <= self.rtol * size.double() + self.atol)
+        relative = torch.where(finite & torch.isfinite(norm), (norm / size.clamp_min(TINY)).double(), torch.inf)
+        converged = finite & (norm.double() <= self.rtol * size.double() + self.atol)
         # A method can recover from a point that is too large, but not from NaN.
-        return Evaluation(z, relative, converged, residual.isnan() | size.isnan(), cost)
+        return Visit(z, relative, converged, norm.isnan() | size.isnan(), cost, **memory)
 
 
-class State(NamedTuple, Generic[R, P]):
-    """What an iteration remembers from one point to the next."""
+@dataclass(frozen=True)
+class Iteration(ABC):
+    """The method of a solver: the first point, and the step from one point to the next, for a batch of problems.
 
-    rows: R
-    problems: P
-    jacobian: Linear | None = None  # at the last point; None after problems were dropped, as it cannot be selected
-
-
-def select(parts: Parts, index: Tensor) -> Parts:
-    """Some rows of every tensor in a nested tuple; everything else in it is kept as it is."""
-    result: Any = parts
-    if isinstance(parts, Tensor):
-        result = parts.index_select(0, index)
-    elif isinstance(parts, tuple):
-        chosen = [select(part, index) for part in parts]
-        result = type(parts)(*chosen) if hasattr(parts, "_fields") else tuple(chosen)
-    return result
-
-
-class Iteration(ABC, Generic[S, R, P]):
-    """The method of a solver: the first point, and the step from one point to the next, for a batch of problems."""
+    A system is a `System`, or anything else with its `groups` and `select`.
+    """
 
     counts_start: ClassVar[bool] = True
-    """Whether the evaluation of the first point counts as an iteration; if not, only steps do."""
+    """Whether the visit of the first point counts as an iteration; if not, only steps do."""
     always_advances: ClassVar[bool] = False
     """Whether every step is an advance: then the last point is the best one, and rounding cannot stall it."""
     copies: ClassVar[int] = 1
     """How many copies of each problem, side by side, are in the batch. If one converges, the others stop."""
 
-    @abstractmethod
-    def start(self, system: S, z: Tensor) -> tuple[Evaluation, State[R, P]]:
-        """Evaluate the first point."""
+    goal: Goal
 
     @abstractmethod
-    def step(self, system: S, state: State[R, P], active: Tensor) -> tuple[Evaluation, State[R, P]]:
-        """Go to the next point and evaluate it. `active` [b] marks the problems that are not finished."""
+    def start(self, system: Any, z: Tensor) -> Visit:
+        """Visit the first point."""
 
-    def rows_of_state(self, system: S, rows: Tensor) -> Tensor:
-        """The rows of the state for some rows of the unknowns, if the state has fewer rows than these."""
+    @abstractmethod
+    def step(self, system: Any, visit: Visit, active: Tensor) -> Visit:
+        """Visit the next point. `active` [b] marks the problems that are not finished."""
+
+    def memory_rows(self, system: Any, rows: Tensor) -> Tensor:
+        """The index in `Visit.rows` of some rows of z, for an iteration that works on fewer rows than z has."""
         return rows
 
 
-def iterate(name: str, iteration: Iteration[S, R, P], system: S, z: Tensor, limit: int) -> tuple[Tensor, SolveReport]:
+def iterate(name: str, iteration: Iteration, system: Any, z: Tensor, limit: int) -> tuple[Tensor, SolveReport]:
     """Run an iteration from z until all problems are finished or `limit` iterations are done."""
     books = Bookkeeping(iteration, system, z)
     count = int(iteration.counts_start)
     if count <= limit:
-        evaluation, state = iteration.start(system, z)
-        going = books.record(evaluation, count)
+        visit = iteration.start(system, z)
+        going = books.record(visit, count)
         while going and count < limit:
-            state = books.drop_finished(state)
-            evaluation, state = iteration.step(books.system, state, books.active)
-            going, count = books.record(evaluation), count + 1
+            visit = books.drop_finished(visit)
+            visit = iteration.step(books.system, visit, books.active)
+            going, count = books.record(visit), count + 1
     return books.finish(name)
 
 
@@ -121,36 +107,28 @@ class _Results(NamedTuple):
     evaluations: Tensor  # float64
 
 
-class Bookkeeping(Generic[S, R, P]):
+class Bookkeeping:
     """Which problems are active, the best point of each problem, and what it cost.
 
     The current batch has n rows and b problems. It shrinks when finished problems are dropped.
     """
 
-    def __init__(self, iteration: Iteration[S, R, P], system: S, z: Tensor) -> None:
-        self.iteration, self.system = iteration, system
-        count, device = system.groups.count, z.device
-        self.total = count
-        self.problem_index = torch.arange(count, device=device)  # [b] where the current problems are in the full batch
-        self.row_index: Tensor | None = None  # [n] where the current rows are; None if nothing was dropped
-        self.active = torch.ones(count, dtype=torch.bool, device=device)  # [b]
-        self.active_index = self.problem_index  # [a] the active problems of the current batch
+    def __init__(self, iteration: Iteration, system: Any, z: Tensor) -> None:
+        self.iteration, self.system, self.total = iteration, system, system.groups.count
+        zero = torch.zeros(self.total, dtype=torch.float64, device=z.device)
+        self.active = zero == 0  # [b]
+        self.problem_index = torch.arange(self.total, device=z.device)  # [b] where the current problems are in all
+        self.row_index: Tensor | None = None  # [n] where the current rows are in all; None if nothing was dropped
+        self.active_index = self.problem_index  # [a] where the active problems are in the current batch
         self.best = z  # [n, ...] the best point of each current problem
-        self.solution = z  # [N, ...] the best points of the full batch, written when problems are dropped
-        self.current = _Results(
-            torch.full((count,), torch.inf, dtype=torch.float64, device=device),
-            ~self.active,
-            ~self.active,
-            torch.zeros(count, dtype=torch.long, device=device),
-            torch.zeros(count, dtype=torch.float64, device=device),
-        )  # [b] each
-        self.results = self.current  # [B] each, written when problems are dropped
+        self.current = _Results(zero + torch.inf, ~self.active, ~self.active, zero.long(), zero)  # [b] each
+        self.solution, self.results = z, self.current  # of the full batch, written when problems are dropped
 
-    def record(self, evaluation: Evaluation, iterations: int = 1) -> bool:
-        """Note an evaluation, and count `iterations`. Returns whether any problem is still active."""
-        z, residual, converged, lost, cost = evaluation
-        converged, before = self.active & converged, self.current
-        lost = self.active & lost & ~converged
+    def record(self, visit: Visit, iterations: int = 1) -> bool:
+        """Note a visit, and count `iterations`. Returns whether any problem is still active."""
+        z, residual, before = visit.z, visit.residual, self.current
+        converged = self.active & visit.converged
+        lost = self.active & visit.lost & ~converged
         if self.iteration.always_advances:
             better, everywhere = self.active, len(self.active_index) == len(self.active)
         else:
@@ -162,7 +140,7 @@ class Bookkeeping(Generic[S, R, P]):
             before.converged | converged,
             before.lost | lost,
             before.iterations + iterations * self.active,
-            before.evaluations + cost * self.active.double(),
+            before.evaluations + visit.cost * self.active.double(),
         )
         self.active = self.active & ~(self._any_copy(converged) | lost)
         self.active_index = self.active.nonzero()[:, 0]
@@ -175,19 +153,21 @@ class Bookkeeping(Generic[S, R, P]):
         copies = Groups(self.total, self.problem_index // self.iteration.copies)
         return copies.each_row(copies.sum(converged.long())) > 0
 
-    def drop_finished(self, state: State[R, P]) -> State[R, P]:
-        """Drop the finished problems if there are enough of them. Returns the state of the others."""
+    def drop_finished(self, visit: Visit) -> Visit:
+        """Drop the finished problems if there are enough of them. Returns the visit of the others."""
         staying = self.active_index
         if len(staying) > COMPACT * len(self.active):
-            return state
+            return visit
         self._write()
         before = self.system
         self.system, rows = before.select(staying)
         self.row_index = rows if self.row_index is None else self.row_index.index_select(0, rows)
         self.best = self.best.index_select(0, rows)
         self.problem_index, self.active, self.current = select((self.problem_index, self.active, self.current), staying)
-        own_rows = self.iteration.rows_of_state(before, rows)
-        return State(select(state.rows, own_rows), select(state.problems, staying))
+        z, residual, converged, lost, _, memory, problems, _ = visit
+        z, memory = select(z, rows), select(memory, self.iteration.memory_rows(before, rows))
+        residual, converged, lost, problems = select((residual, converged, lost, problems), staying)
+        return Visit(z, residual, converged, lost, 0.0, memory, problems)
 
     def finish(self, name: str) -> tuple[Tensor, SolveReport]:
         """The solutions, and the report."""

@@ -12,7 +12,7 @@ from autapse import checks
 from autapse.solve.base import IterativeSolver
 from autapse.solve.krylov import GMRES
 from autapse.solve.linear import LinearReport, LinearSolver
-from autapse.solve.loop import Evaluation, Goal, Iteration, State
+from autapse.solve.loop import Goal, Iteration, Visit
 from autapse.solve.operator import Resolvent
 from autapse.solve.system import System
 
@@ -78,73 +78,60 @@ class Forcing(NamedTuple):
         return Forcing(torch.maximum(eta, least).nan_to_num(nan=MOST_FORCING).clamp_max(MOST_FORCING), norm)
 
 
-class _Rows(NamedTuple):
-    z: Tensor
-    residual: Tensor
+@dataclass(frozen=True)
+class NewtonSteps(Iteration):
+    """The steps of Newton's method."""
 
+    counts_start: ClassVar[bool] = False
 
-class _Problems(NamedTuple):
-    norm: Tensor  # [b] of the residual
-    size: Tensor  # [b] norm of z
-    forcing: Forcing | None  # None before the first linear solve
+    linear: LinearSolver
+    precondition: bool = True
+    line_search: bool = False
+    linear_reports: list[LinearReport] = field(default_factory=list)  # a report of each linear solve
 
-
-class NewtonSteps(Iteration[System, _Rows, _Problems]):
-    """The steps of Newton's method. `linear_reports` has a report of each linear solve."""
-
-    counts_start = False
-
-    def __init__(self, goal: Goal, linear: LinearSolver, precondition: bool = True, line_search: bool = False) -> None:
-        self.goal, self.linear, self.precondition, self.line_search = goal, linear, precondition, line_search
-        self.linear_reports: list[LinearReport] = []
-
-    def start(self, system: System, z: Tensor) -> tuple[Evaluation, State[_Rows, _Problems]]:
+    def start(self, system: System, z: Tensor) -> Visit:
         return self._visit(system, z, None, 1.0)
 
-    def step(
-        self, system: System, state: State[_Rows, _Problems], active: Tensor
-    ) -> tuple[Evaluation, State[_Rows, _Problems]]:
-        (z, residual), (norm, size, last), jacobian = state
+    def step(self, system: System, visit: Visit, active: Tensor) -> Visit:
+        z, residual, jacobian = visit.z, visit.rows, visit.jacobian
+        norm, size, last = visit.problems
         if jacobian is None:
             # Not counted as a cost: that of a problem must not depend on when others are dropped.
-            jacobian = system.linearize(z)[1]
+            value, jacobian = system.linearize(z)
+            residual = value - z
         forcing = Forcing.next(last, norm, size, self.goal)
         operator = Resolvent(jacobian, preconditioned=self.precondition)
         d, report = self.linear.solve(operator, residual, forcing.eta, active)
         self.linear_reports.append(report)
-        if not self.line_search:
-            return self._visit(system, z + d, forcing, report.evaluations + 1.0)
-        return self._search(system, state, d, forcing, report.evaluations, active)
-
-    def _search(
-        self,
-        system: System,
-        state: State[_Rows, _Problems],  # at the point from which the step goes
-        d: Tensor,  # the step
-        forcing: Forcing,
-        cost: Tensor,  # [b] so far
-        trying: Tensor,  # [b] bool, the problems that look for a step length
-    ) -> tuple[Evaluation, State[_Rows, _Problems]]:
-        """Shorten the step of each problem until it reduces the residual."""
-        groups, z, norm = system.groups, state.rows.z, state.problems.norm
-        length = torch.ones_like(norm)
-        for n in range(TRIES + 1):
+        tries, trying, length, cost = (
+            TRIES if self.line_search else 0,
+            active,
+            torch.ones_like(norm),
+            report.evaluations,
+        )
+        for n in range(tries + 1):
             cost = cost + trying.double()
-            evaluation, new = self._visit(system, z + groups.spread(length, d) * d, forcing, cost)
-            if n == TRIES:
+            new = self._visit(system, z + system.groups.spread(length, d) * d, forcing, cost)
+            if n == tries:
                 break
-            helps = (new.problems.norm < (1 - DECREASE * length) * norm) | evaluation.converged
+            helps = (new.problems.norm < (1 - DECREASE * length) * norm) | new.converged
             trying = trying & ~helps
             if not bool(trying.any()):
                 break
             length = torch.where(trying, SHORTER * length, length)
-        return evaluation, new
+        return new
 
-    def _visit(
-        self, system: System, z: Tensor, forcing: Forcing | None, cost: float | Tensor
-    ) -> tuple[Evaluation, State[_Rows, _Problems]]:
+    def _visit(self, system: System, z: Tensor, forcing: Forcing | None, cost: float | Tensor) -> Visit:
         value, jacobian = system.linearize(z)
         residual = value - z
         norm, size = system.groups.norm(residual), system.groups.norm(z)
-        evaluation = self.goal.judge(z, norm, size, cost)
-        return evaluation, State(_Rows(z, residual), _Problems(norm, size, forcing), jacobian)
+        memory = _Problems(norm, size, forcing)
+        return self.goal.judge(z, norm, size, cost, rows=residual, problems=memory, jacobian=jacobian)
+
+
+class _Problems(NamedTuple):
+    """What `NewtonSteps` remembers of each problem, [b] each."""
+
+    norm: Tensor  # of the residual
+    size: Tensor  # norm of z
+    forcing: Forcing | None  # None before the first linear solve

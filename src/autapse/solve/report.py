@@ -5,22 +5,32 @@ from __future__ import annotations
 import warnings
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import IntEnum
+from typing import Any
 
 import torch
 from torch import Tensor
 
 NO_REASON = torch.empty(0)
-ROUNDINGS = 64.0  # a relative residual of fewer roundings than this cannot be expected to fall further
+ROUNDINGS = 64.0  # a relative residual below this many rounding errors cannot be expected to fall further
 
 
 class NotConvergedWarning(RuntimeWarning):
-    """Some problems of a batch were not solved to the tolerance."""
+    """Some problems of a batch were not solved to the tolerance.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", autapse.solve.NotConvergedWarning)  # raise it; "ignore" hides it
+    """
 
 
 class Reason(IntEnum):
-    """Why the solve of a problem ended, from best to worst."""
+    """Why the solve of a problem ended, from best to worst.
+
+    >>> autapse.solve.Reason.ITERATION_LIMIT.words
+    'iteration limit'
+    """
 
     CONVERGED = 0
     STALLED = 1
@@ -30,12 +40,12 @@ class Reason(IntEnum):
 
     @property
     def words(self) -> str:
-        """The name in plain words."""
+        """The name in lower case, with spaces."""
         return self.name.lower().replace("_", " ")
 
     @property
     def sentence(self) -> str:
-        """What it means, and what to try."""
+        """What the reason means, and what to try."""
         return _SENTENCES[self]
 
 
@@ -57,24 +67,35 @@ _SENTENCES = {
 
 @dataclass(frozen=True)
 class SolveReport:
-    """What a solver says of each of B problems. Tensors are detached and on the CPU.
+    """How a solver did on each of B problems. Tensors are detached and on the CPU.
 
-    `evaluations` are in units of one F over all unknowns of a problem; a product with F's Jacobian counts as one.
-    Solvers make it with `SolveReport.make`; `merge` combines several.
+    Solvers make reports with `SolveReport.make`; `merge` combines several reports.
+
+    >>> cosine = autapse.solve.Equations(torch.cos, start=torch.zeros(1, 1))
+    >>> _, report = autapse.solve.FixedPoint(max_iterations=3).solve(cosine)
+    >>> report.words()
+    '1 of 1 problems not converged (iteration limit), worst residual 0.46, 3.0 evaluations on average'
     """
 
-    converged: Tensor  # [B] bool
-    residual: Tensor  # [B] float64, ‖F(z) − z‖ / ‖z‖ of what was returned
-    iterations: Tensor  # [B] int64
-    evaluations: Tensor  # [B] float64
-    finished_by: tuple[str, ...]  # [B], the method that found what was returned
-    flagged: Tensor | None = None  # [B] bool, problems at or near a singular point, where a method can tell
-    reason: Tensor = NO_REASON  # [B] int64, codes of Reason; where it is left out, from the fields above
+    converged: Tensor
+    """[B] bool, whether the tolerance was reached."""
+    residual: Tensor
+    """[B] float64, ‖F(z) − z‖ / ‖z‖ at the returned point."""
+    iterations: Tensor
+    """[B] int64."""
+    evaluations: Tensor
+    """[B] float64, the cost, in evaluations of F for a whole problem. A product with the Jacobian counts 1."""
+    finished_by: tuple[str, ...]
+    """[B], the name of the solver that found the returned point."""
+    flagged: Tensor | None = None
+    """[B] bool, problems at or near a singular point. None if the method cannot detect these."""
+    reason: Tensor = NO_REASON
+    """[B] int64, codes of `Reason`. By default they follow from the other fields."""
 
     def __post_init__(self) -> None:
         if self.reason is NO_REASON:
             object.__setattr__(self, "reason", _reasons(self.converged, self.residual))
-        if torch._C._are_functorch_transforms_active():  # torch.func wraps all that is computed inside it
+        if torch._C._are_functorch_transforms_active():  # torch.func wraps all tensors that are computed inside it
             for name in ("converged", "residual", "iterations", "evaluations", "reason", "flagged"):
                 value = getattr(self, name)
                 object.__setattr__(self, name, None if value is None else plain(value))
@@ -85,12 +106,12 @@ class SolveReport:
         residual: Tensor,  # [B]
         iterations: Tensor,  # [B]
         evaluations: Tensor,  # [B]
-        name: str,  # the method
-        eps: float = 0.0,  # of the unknowns' dtype, where a residual can be too small to fall further
-        lost: Tensor | None = None,  # [B] bool, problems that met numbers that are not finite
+        name: str,  # of the solver
+        eps: float = 0.0,  # rounding of the unknowns, if it can stall the method
+        lost: Tensor | None = None,  # [B] bool, problems that met values that are not finite
         flagged: Tensor | None = None,  # [B] bool
     ) -> SolveReport:
-        """A report, of tensors on any device and within any function transform."""
+        """Make a report from tensors on any device and inside any function transform."""
         converged, residual = plain(converged), plain(residual).double()
         return SolveReport(
             converged,
@@ -102,8 +123,14 @@ class SolveReport:
             _reasons(converged, residual, None if lost is None else plain(lost), eps),
         )
 
+    @staticmethod
+    def empty(name: str, count: int = 0) -> SolveReport:
+        """The report of `count` problems without unknowns, which are always solved."""
+        zeros = torch.zeros(count)
+        return SolveReport.make(zeros == 0, zeros, zeros, zeros, name)
+
     def ill_conditioned(self, ill: Tensor) -> SolveReport:  # [B] bool
-        """The same with some problems flagged as ill-conditioned, which count as not converged."""
+        """The report with some problems flagged as ill-conditioned. These count as not converged."""
         ill = plain(ill)
         flagged = ill if self.flagged is None else self.flagged | ill
         if not bool(ill.any()):
@@ -112,23 +139,14 @@ class SolveReport:
         return replace(self, converged=self.converged & ~ill, flagged=flagged, reason=reason)
 
     def take(self, index: Tensor) -> SolveReport:
-        """The report with its problems in another order, or of some of them."""
+        """The report of some problems, in the order of `index`."""
         index = index.cpu()
-        return SolveReport(
-            self.converged[index],
-            self.residual[index],
-            self.iterations[index],
-            self.evaluations[index],
-            tuple(self.finished_by[n] for n in index.tolist()),
-            None if self.flagged is None else self.flagged[index],
-            self.reason[index],
-        )
 
-    @staticmethod
-    def empty(name: str, count: int = 0) -> SolveReport:
-        """The report of `count` problems without unknowns, which any value solves."""
-        zeros = torch.zeros(count, dtype=torch.float64)
-        return SolveReport(zeros == 0, zeros, zeros.long(), zeros.clone(), (name,) * count)
+        def chosen(value: Any) -> Any:
+            return tuple(value[n] for n in index.tolist()) if isinstance(value, tuple) else value[index]
+
+        parts = {field.name: getattr(self, field.name) for field in fields(self)}
+        return replace(self, **{name: chosen(part) for name, part in parts.items() if part is not None})
 
     @property
     def all_converged(self) -> bool:
@@ -140,7 +158,7 @@ class SolveReport:
         return tuple(Reason(code) for code in self.reason.tolist())
 
     def words(self) -> str:
-        """One line: how many failed and why, the worst residual, the mean cost."""
+        """One line: how many problems failed and why, the worst residual, and the mean cost."""
         failed, count = int((~self.converged).sum()), len(self.converged)
         worst = float(self.residual.max()) if count else 0.0
         cost = float(self.evaluations.mean()) if count else 0.0
@@ -151,7 +169,7 @@ class SolveReport:
         )
 
     def sentences(self) -> str:
-        """What each reason means for which a problem was not solved."""
+        """What each reason for a failure means, and what to try."""
         return " ".join(reason.sentence for reason in self._failures())
 
     def _failures(self) -> list[Reason]:
@@ -161,29 +179,23 @@ class SolveReport:
 def merge(
     reports: Sequence[SolveReport],
     count: int,
-    problems: Sequence[Tensor] | None = None,  # of each report, which of the `count` problems it is about, [b]
+    problems: Sequence[Tensor] | None = None,  # for each report the index of its problems, [b]; None: 0, 1, 2, …
     worst: bool = False,
 ) -> SolveReport:
-    """One report of all problems from several: the sums of the costs, all flags, and the best or worst verdict.
+    """Combine reports into one report of `count` problems: the sum of the costs, all flags, and the best or worst end.
 
-    Where a problem is in several reports, the best has converged or has the least residual, and the worst has the worst
-    reason and then the largest residual; the first one where these are equal. By default row j is about problem j.
+    If a problem is in several reports, the best one has converged or has the smallest residual. The worst one has the
+    worst reason, and among equal reasons the largest residual. If reports are equal, the first one counts.
     """
     if len(reports) == 1 and problems is None and len(reports[0].converged) == count:
         return reports[0]
-    reports = [SolveReport.empty("no step", count), *reports]  # first, for problems that are in no other
+    reports = [SolveReport.empty("no step", count), *reports]  # for problems that are in no other report
     rows = [torch.arange(len(report.converged)) for report in reports]
-    problem = torch.cat(
-        [rows[0], *(rows[1:] if problems is None else problems)]
-    )  # [N], of all reports, as what follows
-    part = torch.repeat_interleave(torch.tensor([len(row) for row in rows]))
-    converged, residual, iterations, evaluations, reason = (
-        torch.cat([getattr(report, name) for report in reports])
-        for name in ("converged", "residual", "iterations", "evaluations", "reason")
-    )
-    names = [name for report in reports for name in report.finished_by]
-    flags = [row.bool() & False if r.flagged is None else r.flagged for r, row in zip(reports, rows, strict=True)]
-    rank = reason + residual / (1 + residual) if worst else -torch.where(converged, -1.0, residual)
+    problem = torch.cat([rows[0], *(rows[1:] if problems is None else problems)])  # [N] the problem of each entry
+    part = torch.repeat_interleave(torch.tensor([len(row) for row in rows]))  # [N] the report of each entry
+    every = _concatenated(reports)
+    residual = every.residual
+    rank = every.reason + residual / (1 + residual) if worst else -torch.where(every.converged, -1.0, residual)
     rank = rank.nan_to_num(nan=1.0 + Reason.NOT_FINITE, neginf=torch.finfo(rank.dtype).min)
     rank[:count] = -torch.inf
 
@@ -194,15 +206,21 @@ def merge(
         return values.new_zeros(count).index_add(0, problem, values)
 
     chosen = table(torch.arange(len(rank)), 0).gather(0, table(rank, -torch.inf).argmax(0, keepdim=True))[0]
-    return SolveReport(
-        converged[chosen],
-        residual[chosen],
-        total(iterations),
-        total(evaluations),
-        tuple(names[n] for n in chosen.tolist()),
-        total(torch.cat(flags).long()) > 0 if any(r.flagged is not None for r in reports) else None,
-        reason[chosen],
-    )
+    flagged = None if every.flagged is None else total(every.flagged.long()) > 0
+    iterations, evaluations = total(every.iterations), total(every.evaluations)
+    return replace(every.take(chosen), iterations=iterations, evaluations=evaluations, flagged=flagged)
+
+
+def _concatenated(reports: Sequence[SolveReport]) -> SolveReport:
+    """The entries of all reports, one after the other."""
+    columns = {
+        name: torch.cat([getattr(report, name) for report in reports])
+        for name in ("converged", "residual", "iterations", "evaluations", "reason")
+    }
+    if any(report.flagged is not None for report in reports):
+        flags = (torch.zeros_like(r.converged) if r.flagged is None else r.flagged for r in reports)
+        columns["flagged"] = torch.cat(list(flags))
+    return SolveReport(finished_by=tuple(name for report in reports for name in report.finished_by), **columns)
 
 
 def _reasons(converged: Tensor, residual: Tensor, lost: Tensor | None = None, eps: float = 0.0) -> Tensor:
@@ -218,7 +236,7 @@ def _reasons(converged: Tensor, residual: Tensor, lost: Tensor | None = None, ep
 def plain(tensor: Tensor) -> Tensor:
     """The values of a tensor, detached and on the CPU, also inside torch.func.grad and jvp.
 
-    A wrapper of theirs that is kept is useless after the transform, and cannot be copied.
+    Their wrapped tensors cannot be copied or used after the transform.
     """
     tensor = tensor.detach().cpu()
     while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
@@ -230,7 +248,7 @@ _WARNED: weakref.WeakSet[object] = weakref.WeakSet()
 
 
 def warn_once(owner: object, text: str, stacklevel: int = 2) -> None:
-    """A NotConvergedWarning, the first time for each owner."""
+    """Give a NotConvergedWarning, but only the first time for each owner."""
     if owner not in _WARNED:
         _WARNED.add(owner)
         warnings.warn(text, NotConvergedWarning, stacklevel=stacklevel + 1)

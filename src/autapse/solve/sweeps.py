@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from autapse import checks
 from autapse.solve.base import IterativeSolver
-from autapse.solve.loop import Evaluation, Goal, Iteration, State
+from autapse.solve.loop import Goal, Iteration, Visit
 from autapse.solve.system import System
 
 Order = Literal["symmetric", "red-black"]
@@ -25,7 +26,7 @@ class Sweeps(IterativeSolver):
 
     >>> layer = autapse.ImplicitGRU(3, 4, solver=autapse.solve.Sweeps(order="red-black"))
     >>> output, h_n = layer(torch.randn(5, 2, 3))
-    >>> layer.report.finished_by
+    >>> layer.reports[0].finished_by
     ('sweeps', 'sweeps')
     """
 
@@ -39,33 +40,27 @@ class Sweeps(IterativeSolver):
         checks.one_of("order", self.order, get_args(Order))
 
     def _iteration(self, goal: Goal) -> Sweep:
-        return Symmetric(goal) if self.order == "symmetric" else RedBlack(goal)
+        return SymmetricSweep(goal) if self.order == "symmetric" else RedBlackSweep(goal)
 
 
-class Sweep(Iteration[System, Tensor, tuple[()]]):
-    """One sweep per iteration; the state is the point from which the next sweep starts."""
+class Sweep(Iteration):
+    """One sweep per iteration. `Visit.rows` is the point from which the next sweep starts."""
 
     cost: ClassVar[float]
 
-    def __init__(self, goal: Goal) -> None:
-        self.goal = goal
-
+    @abstractmethod
     def sweep(self, system: System, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The point after a sweep from z, its residual, and the point from which the next sweep starts."""
-        raise NotImplementedError
 
-    def start(self, system: System, z: Tensor) -> tuple[Evaluation, State[Tensor, tuple[()]]]:
+    def start(self, system: System, z: Tensor) -> Visit:
         z, residual, following = self.sweep(system, z)
-        evaluation = self.goal.judge(z, system.groups.norm(residual), system.groups.norm(z), self.cost)
-        return evaluation, State(following, ())
+        return self.goal.judge(z, system.groups.norm(residual), system.groups.norm(z), self.cost, rows=following)
 
-    def step(
-        self, system: System, state: State[Tensor, tuple[()]], active: Tensor
-    ) -> tuple[Evaluation, State[Tensor, tuple[()]]]:
-        return self.start(system, state.rows)
+    def step(self, system: System, visit: Visit, active: Tensor) -> Visit:
+        return self.start(system, visit.rows)
 
 
-class Symmetric(Sweep):
+class SymmetricSweep(Sweep):
     """Position by position, along the line and back."""
 
     cost = 3.0
@@ -78,7 +73,7 @@ class Symmetric(Sweep):
         return z, system.evaluate(z) - z, z
 
 
-class RedBlack(Sweep):
+class RedBlackSweep(Sweep):
     """All black rows, then all red rows. After their update the black rows are exact: only red ones have a residual."""
 
     cost = 1.0

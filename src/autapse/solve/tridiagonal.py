@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from autapse.solve.acceleration import Accelerated, AcceleratedSolver, Problems, Rows
-from autapse.solve.loop import Evaluation, Goal, State
+from autapse.solve.acceleration import Accelerated, AcceleratedSolver
+from autapse.solve.loop import Goal, Visit
 from autapse.solve.report import SolveReport
 from autapse.solve.system import Groups, Point, Relaxing, System
 
@@ -25,7 +25,7 @@ class Tridiagonal(AcceleratedSolver):
 
     >>> layer = autapse.ImplicitGRU(3, 4, solver=autapse.solve.Tridiagonal(window=4))
     >>> output, h_n = layer(torch.randn(5, 2, 3))
-    >>> layer.report.all_converged
+    >>> layer.reports[0].all_converged
     True
     """
 
@@ -37,7 +37,7 @@ class Tridiagonal(AcceleratedSolver):
     """The largest factor of the residual after an accelerated step."""
 
     def _iteration(self, goal: Goal) -> Relaxed:
-        return Relaxed(goal, self._acceleration)
+        return Relaxed(goal, *self._acceleration)
 
     def _limit_for(self, system: System) -> int:
         return self._limit(max(30, system.extent // 2))
@@ -60,8 +60,8 @@ class Relaxed(Accelerated):
     def groups(self, system: System) -> Groups:
         return system.free_groups
 
-    def start(self, system: System, z: Tensor) -> tuple[Evaluation, State[Rows, Problems]]:
+    def start(self, system: System, z: Tensor) -> Visit:
         return super().start(system, system.free(z))
 
-    def rows_of_state(self, system: System, rows: Tensor) -> Tensor:
+    def memory_rows(self, system: System, rows: Tensor) -> Tensor:
         return system.select_free(rows)

@@ -1,4 +1,4 @@
-"""Parallel: all steps of an explicit network at once, by Newton's method with an associative scan."""
+"""Parallel: all steps of a recurrent network at once, by Newton's method with an associative scan."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -23,13 +23,16 @@ from autapse.native.operands import KERNELS
 from autapse.sequences.batch import SequenceBatch
 from autapse.sequences.line import Line
 from autapse.solve.base import Limits
+from autapse.solve.linear_scan import linear_scan
+from autapse.solve.loop import Goal, Iteration, Visit, iterate
 from autapse.solve.report import NotConvergedWarning, SolveReport, merge
+from autapse.solve.system import Groups
 from autapse.unfold.base import Unfold, Unfolded
 from autapse.unfold.unchanged import Unchanged
 
-DENSE_UP_TO = 64  # states, all tensors together, for which `jacobian="auto"` keeps whole matrices
-CHUNK = 1 << 22  # numbers of a Jacobian at a time, where only its diagonal is kept
-LEAP = 8.0  # a correction of more times a sequence's largest state is not believed
+DENSE_UP_TO = 64  # the largest state size, all state tensors together, for which `jacobian="auto"` is dense
+CHUNK = 1 << 22  # entries of a Jacobian that are computed at a time if only its diagonal is kept
+LEAP = 8.0  # a correction of more than this many times the largest state of its sequence is not plausible
 RTOL = {torch.float64: 1e-12, torch.float32: 2e-6}
 SCAN = "Leave unfold out: the scan has derivatives of any order, in every mode."
 SECOND = f"Parallel() has first derivatives only. {SCAN}"
@@ -37,26 +40,33 @@ SECOND = f"Parallel() has first derivatives only. {SCAN}"
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Parallel(Limits, Unfold):
-    """h_t = f_t(h_{t−1}) for all t at once: Newton's method, each iteration a linear recurrence solved by a scan.
+    """h_t = f_t(h_{t−1}) for all t at once, by Newton's method.
 
-    An iteration takes the derivative J_t of every step at the present guess and solves δ_t = J_t·δ_{t−1} + r_t, where
-    r_t = f_t(h_{t−1}) − h_t, in about 2·log₂ T rounds of an associative scan. It makes at least one more state of each
-    sequence exact, so T iterations always suffice; well-behaved networks need a handful. The gradient solves the
-    adjoint recurrence in the same way. The results are the scan's to the tolerance.
+    An iteration computes the derivative J_t of every step at the current states. It then solves the linear recurrence
+    δ_t = J_t·δ_{t−1} + r_t, with r_t = f_t(h_{t−1}) − h_t, in about 2·log₂ T rounds of an associative scan. Each
+    iteration makes at least one more state of each sequence exact, so T iterations are always enough; most networks
+    need only a few. The gradient solves the adjoint recurrence in the same way. The results are those of the step by
+    step scan, up to the tolerance.
+
+    >>> layer = autapse.GRU(3, 4, unfold=autapse.unfold.Parallel())
+    >>> output, h_n = layer(torch.randn(100, 2, 3))
+    >>> layer.reports[0].all_converged
+    True
     """
 
     rtol: float | None = None
-    """‖r_t‖ relative to ‖h_t‖ or ‖h_{t−1}‖ at every t; None is 1e-12 in float64 and 2e-6 in float32. 4ε at least."""
+    """Tolerance of ‖r_t‖ relative to the larger of ‖h_t‖ and ‖h_{t−1}‖, at every t. None: 1e-12 in float64 and 2e-6 in
+    float32. At least 4ε."""
     atol: float = 0.0
     """Absolute tolerance, added to the relative one."""
     max_iterations: int | None = None
-    """Iterations at most; None is the length of the longest sequence and one, which always suffices."""
+    """Largest number of iterations. None: the length of the longest sequence plus one, which is always enough."""
     jacobian: str = "auto"
-    """What is kept of J: "dense", all of it, T·B·S² numbers; "diagonal", T·B·S of them, for more iterations; or "auto",
-    dense up to a state size S of 64."""
+    """How J is stored. "dense": all T·B·S² entries. "diagonal": only the diagonal, T·B·S entries, with more iterations.
+    "auto": dense up to a state size S of 64."""
     damping: float = 0.0
-    """J is scaled by 1 − damping, for networks whose states Newton's method throws far off. Corrections that are not
-    finite or very large are never taken, with damping or without."""
+    """J is multiplied by 1 − damping, for networks where Newton's method overshoots. Corrections that are not finite or
+    very large are never used, with or without damping."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -100,11 +110,11 @@ class Parallel(Limits, Unfold):
         start: int = 0,  # position of the first step
         turn: Callable[[Tensor], Tensor] | None = None,  # puts rows into the reverse order and back
     ) -> tuple[State, State, SolveReport]:
-        """What `scan` gives, the states after each step and at each sequence's own end; and how the solves went."""
+        """Like `autapse.unfold.scan`. Returns the states after each step, the final states, and a report."""
         if not sizes:
             return tuple(s[:0] for s in state), state, SolveReport.empty("parallel", len(state[0]))
         reverse_mode_only("Parallel()", (x, *state, *cell.parameters()), SCAN)
-        with torch.autocast(x.device.type, enabled=False):  # a residual in half precision says little
+        with torch.autocast(x.device.type, enabled=False):  # half precision is too coarse for a residual
             initial = torch.cat(state, dim=-1).to(_dtype(cell, x))
             rows = (turn(x) if turn else x).to(initial.dtype)
             line = Line.packed(sizes, x.device)
@@ -116,24 +126,21 @@ class Parallel(Limits, Unfold):
         return trace, final.split(cell.state_sizes, dim=-1), _with_the_empty(report, len(initial))
 
     def _differentiable(self, steps: _Steps) -> tuple[Tensor, SolveReport]:
-        # A form keeps what it derives from its matrices; without gradients here, with them below.
+        # A form caches what it computes from its matrices. Here that has no graph, below it has one: so use a copy.
         plain = (
             dataclasses.replace(steps, weights=copy.copy(steps.weights)) if isinstance(steps.weights, Form) else steps
         )
         h, report = self._solve(plain, steps.first[steps.line.owner])
-        # One step more, of each state by itself: what autograd sees. _Adjoint brings in what is between the steps.
+        # Autograd sees one more step of each state by itself. _Adjoint adds the dependence between the steps.
         before = steps.line.previous(h, steps.first)
         unchanged = Unchanged([*steps.cell.parameters(), *steps.cell.buffers()])
         return _Adjoint.apply(steps.step(before), plain, before.detach(), self, unchanged), report
 
     @torch.no_grad()
     def _solve(self, system: _System, like: Tensor) -> tuple[Tensor, SolveReport]:  # [N, S]
-        """The rows that solve h = f(h), and how it went for each sequence."""
-        work = _Work(system, like, self)
-        limit = self._limit(system.line.length + 1)
-        while work.look() and work.round < limit:
-            work.improve()
-        return work.finish()
+        """The rows that solve h = f(h), and the report."""
+        iteration = _NewtonScan(Goal(self._tolerance(like.dtype), self.atol), self.damping)
+        return iterate("parallel", iteration, system, torch.zeros_like(like), self._limit(system.line.length + 1))
 
     def _tolerance(self, dtype: torch.dtype) -> float:
         least = 4 * torch.finfo(dtype).eps
@@ -141,7 +148,7 @@ class Parallel(Limits, Unfold):
 
 
 def warn_if_unsolved(reports: Sequence[SolveReport], what: str = "states") -> None:
-    """One warning for all that did not converge."""
+    """Give one warning for all reports with problems that did not converge."""
     failed = [report for report in reports if not report.all_converged]
     if failed:
         remedy = "Leave max_iterations out, which suffices where all numbers are finite; else leave unfold out: a scan."
@@ -153,10 +160,14 @@ def warn_if_unsolved(reports: Sequence[SolveReport], what: str = "states") -> No
 
 
 class _System(ABC):
-    """h = f(h), row t of a sequence depending on row t − 1 alone."""
+    """h = f(h), where each row depends only on the row before it in its sequence."""
 
     line: Line
-    first: Tensor  # [B, S], what stands before step 0
+    first: Tensor  # [B, S], the state before step 0
+
+    @property
+    def groups(self) -> Groups:
+        return Groups(self.line.count, self.line.owner)
 
     @abstractmethod
     def evaluate(self, h: Tensor) -> Tensor:  # [N, S] -> [N, S]
@@ -167,16 +178,16 @@ class _System(ABC):
         """The derivative of each row by the row before it."""
 
     @abstractmethod
-    def select(self, sequences: Tensor) -> tuple[_System, Tensor]:  # [B] bool
-        """The system of some of the sequences, and which rows of this one it has."""
+    def select(self, problems: Tensor) -> tuple[Self, Tensor]:  # [b]
+        """The system of some sequences, and the index of its rows in this one."""
 
 
 @dataclass(frozen=True)
 class _Steps(_System):
-    """The steps of a cell."""
+    """The steps of a cell, from each state to the next."""
 
     cell: Cell
-    weights: Any  # what cell.prepare() gives
+    weights: Any  # the result of cell.prepare()
     drive: Tensor  # [N, G]
     first: Tensor
     line: Line
@@ -189,12 +200,13 @@ class _Steps(_System):
     def slope(self, h: Tensor) -> Tensor:
         return self.jacobian(self.line.previous(h, self.first))
 
-    def select(self, sequences: Tensor) -> tuple[_Steps, Tensor]:
-        line, rows = self.line.select(sequences)
-        return dataclasses.replace(self, drive=self.drive[rows], first=self.first[sequences], line=line), rows
+    def select(self, problems: Tensor) -> tuple[_Steps, Tensor]:
+        chosen = torch.zeros(self.line.count, dtype=torch.bool, device=problems.device)
+        line, rows = self.line.select(chosen.index_fill_(0, problems, True))
+        return dataclasses.replace(self, drive=self.drive[rows], first=self.first[problems], line=line), rows
 
     def step(self, before: Tensor) -> Tensor:  # [N, S] -> [N, S]
-        """Each row's step from the state before it."""
+        """The step of each row, from the state before it."""
 
         def run(u: Tensor, state: State, weights: Any, t: int) -> Tensor:
             return torch.cat(self.cell.checked(self.cell.step(u, state, weights, t), len(u)), dim=-1)
@@ -202,7 +214,7 @@ class _Steps(_System):
         return self._each(run, before)
 
     def jacobian(self, before: Tensor) -> Tensor:
-        """The derivative of each row's step by the state before it, or its diagonal."""
+        """The derivative of the step of each row by the state before it, or its diagonal."""
         if self.dense:
             return self._each(self.cell._jacobian, before)
 
@@ -212,7 +224,7 @@ class _Steps(_System):
         return self._each(diagonal, before, max(1, CHUNK // before.shape[-1] ** 2))
 
     def _each(self, run: Callable[..., Tensor], before: Tensor, rows: int | None = None) -> Tensor:
-        """`run` on all rows at once, or on as many as have the same position, where a cell depends on it."""
+        """`run` on all rows at once; position by position if the cell depends on the position."""
         parts = [(part, t + self.start) for part, t in self._parts(rows or len(before))]
         sizes = self.cell.state_sizes
         results = [run(self.drive[p], before[p].split(sizes, dim=-1), self._weights(p), t) for p, t in parts]
@@ -226,7 +238,7 @@ class _Steps(_System):
 
     @cached_property
     def _together(self) -> bool:
-        """Whether rows of different positions can share a call: our forms' can; of a user's step its author knows."""
+        """Whether rows of different positions can share a call. Those of built-in forms can."""
         ours = (
             isinstance(self.cell, FormCell) and type(self.cell).step is FormCell.step and type(self.weights) in KERNELS
         )
@@ -240,7 +252,7 @@ class _Steps(_System):
 
 @dataclass(frozen=True)
 class _LeakyRows(Leaky):
-    """The leaky form with coefficients [N, K] of the rows of a batch, instead of the positions."""
+    """The leaky form with coefficients [N, K] per row instead of per position."""
 
     @staticmethod
     def _at(values: Any, t: int, k: int) -> float | Tensor:
@@ -256,7 +268,7 @@ class _LeakyRows(Leaky):
 
 
 def _leaky_rows(form: Leaky, positions: Tensor) -> Leaky:
-    """The form for rows of several positions at once."""
+    """The form for rows of different positions."""
 
     def of_rows(value: float | Tensor) -> float | Tensor:
         if not isinstance(value, Tensor) or value.dim() != 2:
@@ -293,8 +305,8 @@ class _Transposed(_System):
         slope = self._jacobian.mT if self.steps.dense else self._jacobian
         return self.line.previous(slope, slope.new_zeros(self.line.count, *slope.shape[1:]))
 
-    def select(self, sequences: Tensor) -> tuple[_Transposed, Tensor]:
-        steps, rows = self.steps.select(sequences)
+    def select(self, problems: Tensor) -> tuple[_Transposed, Tensor]:
+        steps, rows = self.steps.select(problems)
         return _Transposed(steps, self.before[rows], self.gradient[rows]), rows
 
     @cached_property
@@ -313,7 +325,7 @@ class _Transposed(_System):
 
 
 class _Adjoint(Function):
-    """The steps' results as they are; a gradient first goes through all later steps, by the adjoint recurrence."""
+    """Returns the states unchanged. Backward, the adjoint recurrence adds the gradients of all later steps."""
 
     remedy = SCAN
 
@@ -322,7 +334,7 @@ class _Adjoint(Function):
         return states.view_as(states)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # apart, for torch.func
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # separate, for torch.func
         states, ctx.steps, ctx.before, ctx.settings, ctx.unchanged = inputs
         ctx.save_for_backward(states)
 
@@ -341,87 +353,60 @@ class _Adjoint(Function):
 # How it is solved ---------------------------------------------------------------------------------------------------
 
 
-class _Work:
-    """Newton's method on the sequences that are not solved yet.
+@dataclass(frozen=True)
+class _NewtonScan(Iteration):
+    """Newton's method, with one linear recurrence per iteration.
 
-    The first step of a sequence that is not within the tolerance is its front. All before it is left alone, and the
-    front itself becomes f of what is before it, which is exact: so whatever the derivatives say of later steps, an
-    iteration moves the front.
+    The front of a sequence is its first step that is not within the tolerance. Steps before the front are kept. The new
+    state at the front is f of the state before it, which is exact. So every iteration moves the front, even if the
+    derivatives of later steps are useless. `Visit.rows` is f(h), `Visit.problems` has the fronts.
     """
 
-    def __init__(self, system: _System, like: Tensor, settings: Parallel) -> None:
-        self.system, self.settings = system, settings
-        self.rtol, self.round = settings._tolerance(like.dtype), 0
-        self.h, self.solution = torch.zeros_like(like), torch.zeros_like(like)
-        count, device = system.line.count, like.device
-        self.rows = torch.arange(len(like), device=device)  # of those at work, which they are of all
-        self.sequences = torch.arange(count, device=device)
-        self.residual = torch.zeros(count, dtype=torch.float64, device=device)  # of all, as what follows
-        self.converged, self.lost = (torch.zeros(count, dtype=torch.bool, device=device) for _ in range(2))
-        self.iterations = torch.zeros(count, dtype=torch.long, device=device)
+    counts_start: ClassVar[bool] = False
+    always_advances: ClassVar[bool] = True
 
-    def look(self) -> bool:
-        """Evaluate, note who is done and drop them; whether any sequence is still at work."""
-        line, h = self.system.line, self.h
-        self.f = self.system.evaluate(h)
-        norm = _size(self.f - h)
-        scale = self._scale()
-        self.front = line.first(~(norm <= self.rtol * scale + self.settings.atol))
-        solved = self.front == line.length
-        # What follows from a state that is exact and not finite no iteration can change.
-        lost = line.any((line.step == self.front[line.owner]) & ~_finite(self.f))
-        self.h = torch.where((lost[line.owner] & (line.step >= self.front[line.owner]))[:, None], torch.nan, h)
-        self.residual[self.sequences] = line.largest(
-            (norm / scale).double().nan_to_num(nan=torch.inf, posinf=torch.inf)
-        )
-        self.converged[self.sequences], self.lost[self.sequences] = solved, lost
-        self.iterations[self.sequences] = self.round
-        return self._keep(~(solved | lost))
+    damping: float
 
-    def improve(self) -> None:
-        """One iteration: the correction where it can be believed, f elsewhere."""
-        line, slope = self.system.line, self.system.slope(self.h)
+    def start(self, system: _System, z: Tensor) -> Visit:
+        return self._visit(system, z, 1.0)
+
+    def step(self, system: _System, visit: Visit, active: Tensor) -> Visit:
+        h = self._improve(system, visit.z, visit.rows, visit.problems)
+        return self._visit(system, h, 2.0)  # f and its derivative
+
+    def _visit(self, system: _System, h: Tensor, cost: float) -> Visit:
+        line, f = system.line, system.evaluate(h)
+        norm, scale = _size(f - h), _scale(system, h)
+        front = line.first(~(norm <= self.goal.rtol * scale + self.goal.atol))
+        front_of_row = front[line.owner]
+        # No iteration can change what follows from an exact state that is not finite.
+        lost = line.any((line.step == front_of_row) & ~_finite(f))
+        h = torch.where((lost[line.owner] & (line.step >= front_of_row))[:, None], torch.nan, h)
+        residual = line.largest((norm / scale).double().nan_to_num(nan=torch.inf, posinf=torch.inf))
+        return Visit(h, residual, front == line.length, lost, cost, rows=f, problems=front)
+
+    def _improve(self, system: _System, h: Tensor, f: Tensor, front: Tensor) -> Tensor:
+        """Newton's correction where it is plausible, f elsewhere."""
+        line, slope, front_of_row = system.line, system.slope(h), front[system.line.owner]
         shape = (-1, *[1] * (slope.dim() - 1))
-        sound = _finite(self.f) & _finite(slope.flatten(1))
-        past = sound & (line.step > self.front[line.owner])
-        f = torch.where(sound[:, None], self.f, 0.0)
-        slope = torch.where(past.view(shape), slope * (1 - self.settings.damping), 0.0)
-        step = line.solve(slope, f - self.h)
-        # f needs no trust in derivatives, and is what an iteration without them would take.
-        largest = line.largest(torch.maximum(_size(f), _size(self.h)))[line.owner]
-        believed = past & _finite(step) & (_size(step) <= LEAP * largest)
-        new = torch.where(believed[:, None], self.h + step, f)
-        self.h = torch.where((line.step < self.front[line.owner])[:, None], self.h, new)
-        self.round += 1
+        sound = _finite(f) & _finite(slope.flatten(1))
+        past = sound & (line.step > front_of_row)
+        f = torch.where(sound[:, None], f, 0.0)
+        slope = torch.where(past.view(shape), slope * (1 - self.damping), 0.0)
+        step = line.unpad(linear_scan(line.pad(slope), line.pad(f - h)))
+        largest = line.largest(torch.maximum(_size(f), _size(h)))[line.owner]
+        plausible = past & _finite(step) & (_size(step) <= LEAP * largest)
+        new = torch.where(plausible[:, None], h + step, f)
+        return torch.where((line.step < front_of_row)[:, None], h, new)
 
-    def finish(self) -> tuple[Tensor, SolveReport]:
-        self._write()
-        evaluations = 2.0 * self.iterations + 1  # a step, and but for the last time its derivative
-        verdict = (self.converged, self.residual, self.iterations, evaluations)
-        return self.solution, SolveReport.make(*verdict, "parallel", lost=self.lost)
 
-    def _scale(self) -> Tensor:  # [N]
-        """What the residual of a row is measured against: its state and the one before."""
-        line, size = self.system.line, _size(self.h)
-        local = torch.maximum(size, line.previous(size, _size(self.system.first)))
-        info = torch.finfo(size.dtype)
-        # Of numbers that vanish, digits are noise. What comes later must not count: it may be far off as yet.
-        return torch.maximum(local, line.largest_so_far(size) * info.eps**2 + info.tiny / info.eps)
-
-    def _keep(self, working: Tensor) -> bool:
-        """Go on with some of the sequences."""
-        if bool(working.all()):
-            return True
-        self._write()
-        if not bool(working.any()):
-            return False
-        self.system, rows = self.system.select(working)
-        self.rows, self.sequences = self.rows[rows], self.sequences[working]
-        self.h, self.f, self.front = self.h[rows], self.f[rows], self.front[working]
-        return True
-
-    def _write(self) -> None:
-        self.solution[self.rows] = self.h
+def _scale(system: _System, h: Tensor) -> Tensor:  # [n]
+    """The size to which the residual of a row is compared: that of its state and of the state before."""
+    line, size = system.line, _size(h)
+    local = torch.maximum(size, line.previous(size, _size(system.first)))
+    info = torch.finfo(size.dtype)
+    # The digits of vanishing states are noise. Later states do not count: they may still be far from the solution.
+    return torch.maximum(local, line.largest_so_far(size) * info.eps**2 + info.tiny / info.eps)
 
 
 def _size(rows: Tensor) -> Tensor:  # [N, S] -> [N]
@@ -438,5 +423,5 @@ def _dtype(cell: Cell, x: Tensor) -> torch.dtype:
 
 
 def _with_the_empty(report: SolveReport, count: int) -> SolveReport:
-    """The report of all sequences, those without steps at the end."""
+    """The report of all sequences, also of those without steps, which are last."""
     return merge([SolveReport.empty("parallel", count), report], count, worst=True)
