@@ -13,6 +13,7 @@ from torch.nn.utils.rnn import pack_padded_sequence
 from torch.testing import assert_close
 
 import autapse
+from autapse.sequences.batch import SequenceBatch
 from autapse.sequences.line import Line
 from autapse.solve.linear_scan import linear_scan
 from autapse.solve.report import NotConvergedWarning, SolveReport
@@ -408,7 +409,7 @@ def test_settings_are_checked(settings: dict[str, Any], message: str) -> None:
 def test_layers_check_it() -> None:
     with pytest.raises(autapse.checks.KindError, match="with its brackets"):
         autapse.GRU(3, 4, unfold=Parallel)
-    with pytest.raises(autapse.checks.KindError, match=r"be autapse\.unfold\.Parallel\(\) or None; got 'parallel'"):
+    with pytest.raises(autapse.checks.KindError, match=r"be a strategy of autapse\.unfold, such as Parallel\(\), or None; got 'parallel'"):
         autapse.Recurrent(autapse.cells.RIN, 3, 4, unfold="parallel")  # type: ignore[arg-type]
     with pytest.raises(autapse.checks.InputError, match="checkpoint_every must be left out with unfold"):
         autapse.RIN(3, 4, unfold=Parallel(), checkpoint_every=4)
@@ -433,8 +434,9 @@ def test_auto_takes_the_diagonal_of_large_states(monkeypatch: pytest.MonkeyPatch
     cell = autapse.cells.LSTM(2, 33, dtype=torch.float64)
     x = torch.randn(20, 2, dtype=torch.float64)
     initial = cell.zero_state(2, x)
-    states, final, report = Parallel(rtol=TIGHT).scan(cell, x, initial, [2] * 10)
-    _, _, dense = Parallel(rtol=TIGHT, jacobian="dense").scan(cell, x, initial, [2] * 10)
+    batch = SequenceBatch(x, [2] * 10, 2)
+    states, final, report = Parallel(rtol=TIGHT).run(cell, x, batch, initial)
+    _, _, dense = Parallel(rtol=TIGHT, jacobian="dense").run(cell, x, batch, initial)
     expected = scan_reference(cell, x, initial, [2] * 10)
     close((states, final), expected)
     assert int(report.iterations.min()) > int(dense.iterations.max())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,19 +15,18 @@ from torch import Tensor
 
 from autapse import checks
 from autapse.cells import Cell
-from autapse.cells.base import FormCell
 from autapse.forms import Form, Leaky, State
-from autapse.gradient.function import Function, opaque, reverse_mode_only
+from autapse.gradient.base import Adjoint, attach
+from autapse.gradient.function import is_tracked, opaque, reverse_mode_only
 from autapse.native.operands import KERNELS
 from autapse.sequences.batch import SequenceBatch
 from autapse.sequences.line import Line
 from autapse.solve.base import Limits
 from autapse.solve.linear_scan import linear_scan
 from autapse.solve.loop import Goal, Iteration, Visit, iterate
-from autapse.solve.report import NotConvergedWarning, SolveReport, merge
+from autapse.solve.report import SolveReport, merge, warn_unsolved
 from autapse.solve.system import Groups
 from autapse.unfold.base import Unfold, Unfolded
-from autapse.unfold.unchanged import Unchanged
 
 DENSE_UP_TO = 64  # the largest state size, all state tensors together, for which `jacobian="auto"` is dense
 CHUNK = 1 << 22  # entries of a Jacobian that are computed at a time if only its diagonal is kept
@@ -98,32 +96,21 @@ class Parallel(Limits, Unfold):
         reverse: bool = False,
         keep: bool = True,
     ) -> Unfolded:
-        turn = batch.reverse if reverse else None
-        return Unfolded(*self.scan(cell, rows, initial, batch.sizes, start, turn))
-
-    def scan(
-        self,
-        cell: Cell,
-        x: Tensor,  # [N, D], the steps of all sequences: first step of all, second step of those that have one, ...
-        state: State,  # each [B, S], longest sequence first
-        sizes: Sequence[int],  # how many sequences are running at each step; never grows; sums to N
-        start: int = 0,  # position of the first step
-        turn: Callable[[Tensor], Tensor] | None = None,  # puts rows into the reverse order and back
-    ) -> tuple[State, State, SolveReport]:
-        """Like `autapse.unfold.scan`. Returns the states after each step, the final states, and a report."""
-        if not sizes:
-            return tuple(s[:0] for s in state), state, SolveReport.empty("parallel", len(state[0]))
-        reverse_mode_only("Parallel()", (x, *state, *cell.parameters()), SCAN)
-        with torch.autocast(x.device.type, enabled=False):  # half precision is too coarse for a residual
-            initial = torch.cat(state, dim=-1).to(_dtype(cell, x))
-            rows = (turn(x) if turn else x).to(initial.dtype)
-            line = Line.packed(sizes, x.device)
-            dense = self.jacobian == "dense" or (self.jacobian == "auto" and initial.shape[-1] <= DENSE_UP_TO)
-            steps = _Steps(cell, cell.prepare(), cell.drive(rows), initial[: line.count], line, start, dense)
-            states, report = self._differentiable(steps)
-            final = torch.cat([initial, states]).index_select(0, line.last(len(initial)))
-        trace = tuple(turn(part) if turn else part for part in states.split(cell.state_sizes, dim=-1))
-        return trace, final.split(cell.state_sizes, dim=-1), _with_the_empty(report, len(initial))
+        if not batch.sizes:
+            return Unfolded(tuple(s[:0] for s in initial), initial, SolveReport.empty("parallel", batch.count))
+        reverse_mode_only("Parallel()", (rows, *initial, *cell.parameters()), SCAN)
+        with torch.autocast(rows.device.type, enabled=False):  # half precision is too coarse for a residual
+            first = torch.cat(initial, dim=-1).to(_dtype(cell, rows))
+            x = (batch.reverse(rows) if reverse else rows).to(first.dtype)
+            line = Line.packed(batch.sizes, rows.device)
+            dense = self.jacobian == "dense" or (self.jacobian == "auto" and first.shape[-1] <= DENSE_UP_TO)
+            steps = _Steps(cell, cell.prepare(), cell.drive(x), first[: line.count], line, start, dense)
+            h, report = self._differentiable(steps)
+            final = torch.cat([first, h]).index_select(0, line.last(batch.count)).split(cell.state_sizes, dim=-1)
+        states = tuple(batch.reverse(part) if reverse else part for part in h.split(cell.state_sizes, dim=-1))
+        # Sequences without steps are last, and in no report of the solver.
+        every = merge([SolveReport.empty("parallel", batch.count), report], batch.count, worst=True)
+        return Unfolded(states, final, every)
 
     def _differentiable(self, steps: _Steps) -> tuple[Tensor, SolveReport]:
         # A form caches what it computes from its matrices. Here that has no graph, below it has one: so use a copy.
@@ -131,10 +118,12 @@ class Parallel(Limits, Unfold):
             dataclasses.replace(steps, weights=copy.copy(steps.weights)) if isinstance(steps.weights, Form) else steps
         )
         h, report = self._solve(plain, steps.first[steps.line.owner])
-        # Autograd sees one more step of each state by itself. _Adjoint adds the dependence between the steps.
+        # Autograd sees one more step of each state by itself. The adjoint adds the dependence between the steps.
         before = steps.line.previous(h, steps.first)
-        unchanged = Unchanged([*steps.cell.parameters(), *steps.cell.buffers()])
-        return _Adjoint.apply(steps.step(before), plain, before.detach(), self, unchanged), report
+        value = steps.step(before)
+        if not is_tracked((value,)):
+            return value, report
+        return attach(_Recurrence(self, plain, before.detach(), value), value.detach()), report
 
     @torch.no_grad()
     def _solve(self, system: _System, like: Tensor) -> tuple[Tensor, SolveReport]:  # [N, S]
@@ -145,15 +134,6 @@ class Parallel(Limits, Unfold):
     def _tolerance(self, dtype: torch.dtype) -> float:
         least = 4 * torch.finfo(dtype).eps
         return max(RTOL.get(dtype, least) if self.rtol is None else self.rtol, least)
-
-
-def warn_if_unsolved(reports: Sequence[SolveReport], what: str = "states") -> None:
-    """Give one warning for all reports with problems that did not converge."""
-    failed = [report for report in reports if not report.all_converged]
-    if failed:
-        remedy = "Leave max_iterations out, which suffices where all numbers are finite; else leave unfold out: a scan."
-        words = "; ".join(report.words() for report in failed)
-        warnings.warn(f"Parallel() did not find all {what}: {words}. {remedy}", NotConvergedWarning, stacklevel=3)
 
 
 # What is solved -----------------------------------------------------------------------------------------------------
@@ -239,9 +219,7 @@ class _Steps(_System):
     @cached_property
     def _together(self) -> bool:
         """Whether rows of different positions can share a call. Those of built-in forms can."""
-        ours = (
-            isinstance(self.cell, FormCell) and type(self.cell).step is FormCell.step and type(self.weights) in KERNELS
-        )
+        ours = self.cell.fused(self.weights) is self.weights and type(self.weights) in KERNELS
         return ours or not self.cell.depends_on_position
 
     def _weights(self, part: slice) -> Any:
@@ -324,30 +302,24 @@ class _Transposed(_System):
         return torch.autograd.grad(after, before, v, retain_graph=True)[0]
 
 
-class _Adjoint(Function):
-    """Returns the states unchanged. Backward, the adjoint recurrence adds the gradients of all later steps."""
+class _Recurrence(Adjoint):
+    """The gradient of each state, with those of all later steps added by the adjoint recurrence."""
 
     remedy = SCAN
 
-    @staticmethod
-    def forward(states: Tensor, steps: _Steps, before: Tensor, settings: Parallel, unchanged: Unchanged) -> Tensor:
-        return states.view_as(states)
+    def __init__(self, settings: Parallel, steps: _Steps, before: Tensor, value: Tensor) -> None:
+        self.settings, self.steps, self.before = settings, steps, before
+        self.operands = (value, *steps.cell.parameters(), *steps.cell.buffers())  # the parameters are read again
 
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # separate, for torch.func
-        states, ctx.steps, ctx.before, ctx.settings, ctx.unchanged = inputs
-        ctx.save_for_backward(states)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        ctx.unchanged.check()
-
-        def solve(gradient: Tensor, states: Tensor) -> tuple[Tensor]:
-            total, report = ctx.settings._solve(_Transposed(ctx.steps, ctx.before, gradient), gradient)
-            warn_if_unsolved([report], "gradients")
+    def pull(
+        self, z: Tensor, operands: Sequence[Tensor], gradient: Tensor, needed: Sequence[bool]
+    ) -> Sequence[Tensor | None]:
+        def solve(gradient: Tensor, *_: Tensor) -> tuple[Tensor]:
+            total, report = self.settings._solve(_Transposed(self.steps, self.before, gradient), gradient)
+            warn_unsolved(report, "Parallel()", report, "gradients of sequences", Parallel.unsolved)
             return (total,)
 
-        return *opaque(solve, SECOND, gradient, *ctx.saved_tensors), None, None, None, None
+        return *opaque(solve, SECOND, gradient, z, operands[0]), *[None] * (len(operands) - 1)
 
 
 # How it is solved ---------------------------------------------------------------------------------------------------
@@ -420,8 +392,3 @@ def _finite(rows: Tensor) -> Tensor:  # [N, S] -> [N]
 def _dtype(cell: Cell, x: Tensor) -> torch.dtype:
     weight = next(cell.parameters(), None)
     return x.dtype if weight is None else weight.dtype
-
-
-def _with_the_empty(report: SolveReport, count: int) -> SolveReport:
-    """The report of all sequences, also of those without steps, which are last."""
-    return merge([SolveReport.empty("parallel", count), report], count, worst=True)
