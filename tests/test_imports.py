@@ -16,8 +16,8 @@ import autapse
 
 SOURCE = Path(autapse.__file__).parent
 
-# Messages, atomic writes, names on first use, printing, how a command ends, plugins, records: no networks.
-BOTTOM = {"checks", "files", "lazy", "terminal", "console", "errors", "plugins", "records", "per_thread"}
+# Messages, atomic writes, names on first use, printing, how a command ends, plugins, records, help texts: no networks.
+BOTTOM = {"checks", "files", "lazy", "terminal", "console", "errors", "plugins", "records", "per_thread", "docstrings"}
 RULES = {"cells", "forms", "solve", "gradient", "native"}
 LAYERS = BOTTOM | RULES | {"sequences", "unfold"}
 MODELS = LAYERS | {"layers"}
@@ -31,6 +31,7 @@ MAY_IMPORT = {
     "errors": set(),
     "plugins": {"checks"},
     "records": {"checks"},
+    "docstrings": set(),
     "per_thread": set(),
     "forms": BOTTOM | RULES - {"cells"} | {"sequences"},
     "cells": BOTTOM | RULES,

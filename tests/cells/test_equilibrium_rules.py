@@ -285,7 +285,7 @@ class Misshapen(Elman):
         (
             lambda: autapse.cells.EquilibriumLinear(D, H, alignment="first_order", solver="newton"),
             InputError,
-            'solver must be left out with alignment="first_order"',
+            'solver must be None with alignment="first_order"',
         ),
         (lambda: autapse.cells.ImplicitMidpoint(D, H, step=0.0), InputError, "step must be a finite number above 0"),
         (

@@ -1,4 +1,4 @@
-"""DifferentiableStep: the equations of one step, whose solution has derivatives of any order in every mode."""
+"""DifferentiableStep: the equations of one step, with derivatives of any order in every mode."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class DifferentiableStep(StepSystem):
         self.tensors = tuple(self._leaves[n] for n in self._places)
 
     def arguments(self, operands: Sequence[Tensor]) -> tuple[Tensor, Tensor, Any]:
-        """`previous`, `u` and `weights` with other tensors in the place of the operands."""
+        """`previous`, `u` and `weights` with other tensors instead of the operands."""
         leaves = list(self._leaves)
         for n, operand in zip(self._places, operands, strict=True):
             leaves[n] = operand
@@ -43,7 +43,7 @@ class DifferentiableStep(StepSystem):
 
 
 class _StepAdjoint(Adjoint):
-    """dh = (I − ∂φ/∂h)⁻¹·∂φ/∂operand, from the solution and the operands alone, so that it can be differentiated."""
+    """dh = (I − ∂φ/∂h)⁻¹·∂φ/∂operand, a function of the solution and the operands that can be differentiated."""
 
     def __init__(self, system: DifferentiableStep) -> None:
         self.system, self.operands = system, system.tensors
