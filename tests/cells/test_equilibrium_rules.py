@@ -271,7 +271,7 @@ class Misshapen(Elman):
 @pytest.mark.parametrize(
     ("make", "kind", "message"),
     [
-        (lambda: Closed(D, H)(torch.zeros(B, D)), InputError, "phi of Closed must depend on its arguments only"),
+        (lambda: Closed(D, H)(torch.zeros(B, D)), InputError, "phi of Closed must depend only on its arguments"),
         (
             lambda: Misshapen(D, H)(torch.zeros(B, D)),
             ShapeError,
