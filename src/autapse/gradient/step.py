@@ -35,11 +35,11 @@ def settle(
     return h, merge(reports, len(previous), worst=True)  # there are several under vmap
 
 
-class DifferentiableStep(StepSystem):
-    """A StepSystem that knows its tensors: `previous`, `u` and every tensor of `weights`."""
+class DifferentiableStep:
+    """h = φ(h, previous, u) as a function of its tensors: `previous`, `u` and every tensor of `weights`."""
 
     def __init__(self, rule: StepRule, previous: Tensor, u: Tensor, weights: Any) -> None:
-        super().__init__(rule, previous, u, weights)
+        self.rule = rule
         self._leaves, self._tree = pytree.tree_flatten((previous, u, weights))
         self._places = [n for n, leaf in enumerate(self._leaves) if isinstance(leaf, Tensor)]
         self.tensors = tuple(self._leaves[n] for n in self._places)
@@ -50,6 +50,9 @@ class DifferentiableStep(StepSystem):
         for n, operand in zip(self._places, operands, strict=True):
             leaves[n] = operand
         return pytree.tree_unflatten(leaves, self._tree)
+
+    def evaluate(self, z: Tensor) -> Tensor:
+        return self.rule.phi(z, *self.arguments(self.tensors))
 
     def operands(self, z: Tensor) -> tuple[Tensor, ...]:
         return self.tensors

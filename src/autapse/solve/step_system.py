@@ -53,7 +53,8 @@ class StepSystem(System):
     def linearize(self, z: Tensor) -> tuple[Tensor, Feedback]:
         with torch.no_grad():
             slope = self.rule.feedback(z, self.previous, self.u, self.weights)
-        return self.evaluate(z), Feedback(slope, self.rule.floor)
+        value = self.rule.phi(z, self.previous, self.u, self.weights)
+        return value, Feedback(slope, self.rule.floor)
 
     @torch.no_grad()
     def solve(self, solver: Solver, rtol: float) -> tuple[Tensor, SolveReport]:
