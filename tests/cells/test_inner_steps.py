@@ -149,7 +149,10 @@ def test_eta_starts_at_a_hundredth_and_returns_there(name: str) -> None:
     ("options", "message"),
     [
         ({"eta": 1.0}, "eta must be used with inner_steps; got 1.0."),
-        ({"inner_steps": 1, "max_length": 3}, 'max_length must be used with eta="per_position" or "per_step" only; got 3.'),
+        (
+            {"inner_steps": 1, "max_length": 3},
+            'max_length must be used with eta="per_position" or "per_step" only; got 3.',
+        ),
         ({"inner_steps": 0}, "inner_steps must be an integer of at least 1; got 0."),
         ({"inner_steps": 1, "solver": "newton"}, "solver must be None with inner_steps, which solves nothing"),
         ({"inner_steps": 1, "rtol": 1e-3}, "rtol must be None with inner_steps, which solves nothing"),

@@ -190,7 +190,7 @@ def test_the_command_line_trains_one(tmp_path: Any) -> None:
         (lambda: autapse.Equilibrium(autapse.cells.GRU(D, H)), "Other cells are for Recurrent."),
         (lambda: autapse.Equilibrium(3, D, H), "rule must be an EquilibriumRule"),
         (lambda: autapse.Equilibrium(expanding), "input_size must be given with this kind of rule; got None."),
-        (lambda: autapse.Equilibrium(EquilibriumTanh, D), "hidden_size must be given with this kind of rule; got None."),
+        (lambda: autapse.Equilibrium(EquilibriumTanh, D), "hidden_size must be given with this kind of rule"),
         (lambda: autapse.Equilibrium(expanding, D, D, num_layers=2), "must have one layer and one direction"),
         (lambda: autapse.Equilibrium(expanding, D, D, bidirectional=True), "Pass a subclass of autapse.cells.Equil"),
         (

@@ -49,6 +49,7 @@ class EquilibriumLinear(EquilibriumRule):
         self, input_size: int, hidden_size: int, bias: bool = True, alignment: str = "exact", **keywords: Any
     ) -> None:
         super().__init__(input_size, hidden_size, bias, **keywords)
+        self.factorises = True  # once per sequence, whatever the solver
         self.alignment = checks.one_of("alignment", alignment, ("exact", "first_order"))
         if self.solver is not None and alignment != "exact":
             checks.fail("solver", 'be None with alignment="first_order", which solves nothing', self.solver)
@@ -90,9 +91,6 @@ class EquilibriumLinear(EquilibriumRule):
 
     def feedback(self, h: Tensor, previous: Tensor, u: Tensor, weights: Weights) -> Tensor:
         return weights.U.expand(len(h), -1, -1)
-
-    def flag(self, h: Tensor, previous: Tensor, u: Tensor, weights: Weights, report: SolveReport) -> SolveReport:
-        return report if weights.ill is None else report.ill_conditioned(weights.ill.expand(len(h)))
 
     def settle(self, previous: Tensor, u: Tensor, weights: Weights) -> tuple[Tensor, SolveReport]:
         """By the factors of I − U, unless another solver is given."""

@@ -63,7 +63,7 @@ class ImplicitLSTMRule(Rule):
 
 
 def _bands(s: Tensor, forget: Tensor) -> Neighbours:
-    """The bands: f∘s_j for c, and 0 for h, on which nothing depends unit by unit."""
+    """The bands: f∘s_j for c, and 0 for h, which has no elementwise couplings."""
     return tuple(torch.cat([torch.zeros_like(part), forget * part], 1) for part in s.unbind(0))
 
 

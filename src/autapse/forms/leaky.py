@@ -15,9 +15,7 @@ from autapse.forms.base import Form, State, diagonal, rows
 from autapse.native import operands as native
 from autapse.native.operands import Extent, FormOperands, Kind, Operands, Shapes
 
-Coefficient = (
-    float | Tensor
-)  # a number, [] or [H]; or [S, K] per step and inner step, with the last row for t ≥ S
+Coefficient = float | Tensor  # a number, [] or [H]; or [S, K] per step and inner step, with the last row for t ≥ S
 
 
 @dataclass(frozen=True)

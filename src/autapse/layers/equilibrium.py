@@ -52,7 +52,7 @@ class Equilibrium(Recurrent):
         for name, value in (("input_size", input_size), ("hidden_size", hidden_size)):
             if value is None:
                 checks.fail(name, "be given with this kind of rule", None, "As in Equilibrium(rule, 3, 16).")
-        self.__dict__["_made"] = given.pop("made", None)  # torch.nn.Module takes no modules before its own __init__
+        self.__dict__["_made"] = given.pop("made", None)  # a torch.nn.Module cannot have modules before its __init__
         super().__init__(cell_class, input_size, hidden_size, num_layers, *args, **options | given)  # type: ignore[arg-type]
 
     def _make_cells(self, common: dict[str, Any], options: dict[str, Any]) -> dict[str, Cell]:

@@ -18,7 +18,7 @@ from autapse.unfold.warm_start import Solutions
 
 Network = str | NetworkClass | Recurrent
 UNITS = 64  # default size of a layer
-MOST_LAYERS = 1000  # a file from somebody else must not build a network for hours
+MOST_LAYERS = 1000  # a malicious file must not build a network for hours
 
 
 ARGUMENTS = """Args:
@@ -104,7 +104,7 @@ class SequenceModel(nn.Module):
         if given:
             checks.fail(", ".join(given), "be omitted if cell is a layer, which has its own", *given.values())
         if layer.input_size != self.inputs.output_size:
-            rule = f"have input_size {self.inputs.output_size}, the number of features that the model gives it"
+            rule = f"have input_size {self.inputs.output_size}, the number of features after the model's inputs"
             checks.fail("cell", rule, layer.input_size)
         self.layer = layer
 

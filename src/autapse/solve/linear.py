@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from autapse.solve.base import Limits
+from autapse.solve.limits import Limits
 from autapse.solve.operator import Operator
 
 DEFAULT_RTOL = 1e-6
@@ -35,7 +35,7 @@ class LinearReport:
 
 
 class Request(NamedTuple):
-    """What a linear solver is asked for, [B] each."""
+    """The problems of a linear solver and their tolerances, [B] each."""
 
     size: Tensor  # float64, ‖b‖
     goal: Tensor  # float64, the norm that the residual must reach

@@ -16,7 +16,7 @@ from autapse.unfold.fused import can_fuse, describe
 
 
 class Stepper(Protocol):
-    """A cell with its states. Calling it with the input of position t gives the output there; no gradients."""
+    """A cell with its states. A call with the input of position t returns the output there, without gradients."""
 
     states: State
 
