@@ -17,6 +17,7 @@ from torch.nn.utils.rnn import PackedSequence
 from autapse import checks
 from autapse.cells.base import COMMON, Cell, cell_options, constructor_arguments, option_words
 from autapse.forms import State
+from autapse.layers.compiled import never_compiled
 from autapse.layers.stream import Stream
 from autapse.per_thread import PerThread
 from autapse.sequences.batch import SequenceBatch, make_batch
@@ -206,7 +207,7 @@ class Recurrent(nn.Module):
 
     # Use --------------------------------------------------------------------------------------------------------
 
-    @torch.compiler.disable  # a Python loop over time: traced, its length would freeze and compile time grow with it
+    @never_compiled  # a Python loop over time: traced, its length would freeze and compile time grow with it
     def forward(
         self,
         x: Tensor | PackedSequence,  # [T, B, D], [B, T, D] if batch_first, [T, D], or packed
