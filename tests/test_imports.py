@@ -17,7 +17,7 @@ import autapse
 SOURCE = Path(autapse.__file__).parent
 
 # Messages, atomic writes, names on first use, printing, how a command ends, plugins, records: no networks.
-BOTTOM = {"checks", "files", "lazy", "terminal", "console", "errors", "plugins", "records", "per_thread"}
+BOTTOM = {"checks", "files", "lazy", "terminal", "console", "exit_codes", "plugins", "records", "per_thread"}
 RULES = {"cells", "forms", "solve", "gradient", "native"}
 LAYERS = BOTTOM | RULES | {"sequences", "unfold"}
 MODELS = LAYERS | {"layers"}
@@ -28,7 +28,7 @@ MAY_IMPORT = {
     "lazy": set(),
     "terminal": set(),
     "console": {"terminal"},
-    "errors": set(),
+    "exit_codes": set(),
     "plugins": {"checks"},
     "records": {"checks"},
     "per_thread": set(),

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from autapse.checks import InputError
-from autapse.data import packed
+from autapse.data import decompress as compressed
 from autapse.data.archives import open_tree
 from autapse.data.formats.cifar import read_cifar10
 from autapse.data.formats.conllu import read_conllu
@@ -31,8 +31,8 @@ ROOM = 100_000
 @pytest.fixture
 def small(monkeypatch):
     """Limits that a test reaches at once."""
-    monkeypatch.setattr(packed, "ROOM", ROOM)
-    monkeypatch.setattr(packed, "GROWTH", 2)
+    monkeypatch.setattr(compressed, "ROOM", ROOM)
+    monkeypatch.setattr(compressed, "GROWTH", 2)
 
 
 def read_all(path):

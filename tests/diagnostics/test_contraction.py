@@ -104,7 +104,7 @@ def test_the_tanh_rule_contracts_but_at_its_singular_point() -> None:
     [
         (
             lambda: contraction(autapse.GRU(D, H), draw()),
-            "rule must be an EquilibriumRule or a layer of one; got 'GRU'",
+            "rule must be an EquilibriumRule or ERNN, or a layer of one; got 'GRU'",
         ),
         (
             lambda: contraction(autapse.EquilibriumTanh(D, H, num_layers=2), draw()),

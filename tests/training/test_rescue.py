@@ -7,8 +7,9 @@ import torch
 
 from autapse.tasks import Adding, Data
 from autapse.training import Diverged, train
+from autapse.training.clipping import clip, finite
 from autapse.training.log import read_metrics
-from autapse.training.rescue import clip, finite, random_step
+from autapse.training.rescue import random_step
 from small import TASK, final_tensors, small_config
 
 

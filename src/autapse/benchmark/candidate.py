@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from autapse.errors import Ending
+from autapse.exit_codes import Ending
 
 Gradients = dict[str, Tensor]  # under the names of our own parameters
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from functools import cache
 from typing import Any, ClassVar
 
 import torch
@@ -17,14 +17,13 @@ from autapse.cells.inner_steps import InnerSteps
 from autapse.cells.matrices import full_precision, without_autocast
 from autapse.forms import Form, Leaky, State
 from autapse.gradient import Gradient, Implicit
-from autapse.gradient.function import is_tracked, on_values, without_saved_tensor_hooks
-from autapse.gradient.step import DifferentiableStep
+from autapse.gradient.function import observe
+from autapse.gradient.step import DifferentiableStep, settle
 from autapse.solve import Solver, SolveReport
-from autapse.solve.condition import loses_half
 from autapse.solve.direct import Direct
-from autapse.solve.report import merge, warn_unsolved
-from autapse.solve.step_system import StepSystem
+from autapse.solve.report import warn_unsolved
 
+IMPLICIT = Implicit()
 RTOL = {torch.float32: 1e-6, torch.float64: 1e-12}  # a few roundings: Newton doubles the digits at each iteration
 
 
@@ -77,7 +76,7 @@ class EquilibriumRule(InnerSteps, Cell):
     ) -> None:
         super().__init__(input_size, hidden_size, bias, device, dtype)
         self.solver, self._solver = solver, _checked_solver(solver)
-        self._factorises = solver in (None, "newton")  # I − ∂φ/∂h, so that its condition costs little
+        self.factorises = solver in (None, "newton")  # I − ∂φ/∂h, so that its condition costs little
         self.rtol = None if rtol is None else checks.number("rtol", rtol, low=0.0)
         if gradient is not None and not isinstance(gradient, Gradient):
             checks.fail("gradient", "be one of autapse.gradient, such as Phantom(5)", gradient, kind=checks.KindError)
@@ -171,46 +170,9 @@ class EquilibriumRule(InnerSteps, Cell):
         """The state after a step, with its gradient, and how the solve of each row went."""
         if previous.is_meta:
             return torch.empty_like(previous), SolveReport.empty("nothing", len(previous))
-        system = DifferentiableStep(self, previous, u, weights)
-        reports: list[SolveReport] = []
-
-        def solve(*operands: Tensor) -> Tensor:
-            h, report = self.solve_finite(*system.arguments(operands))
-            reports.append(report)
-            return h
-
-        h = on_values(solve, *system.tensors)
-        if is_tracked(system.tensors):
-            everywhere = torch.ones((), dtype=torch.bool, device=h.device)
-            h = (self.gradient or Implicit()).attach(system, h, everywhere, self.tolerance(u), lambda report: None)
-        return h, merge(reports, len(previous), worst=True)  # there are several under vmap
-
-    @torch.no_grad()
-    def solve_finite(self, previous: Tensor, u: Tensor, weights: Any) -> tuple[Tensor, SolveReport]:
-        """`solve`, with NaN for rows whose residual is not finite, as in any other network."""
-        with without_saved_tensor_hooks():
-            self._look_at(previous, u, weights)
-            h, report = self.solve(previous, u, weights)
-        lost = ~report.residual.isfinite()
-        if bool(lost.any()):
-            h = h.masked_fill(lost.to(h.device)[:, None], torch.nan)
-        return h, report
-
-    def solve(self, previous: Tensor, u: Tensor, weights: Any) -> tuple[Tensor, SolveReport]:
-        """The solution of each row; no gradients."""
         rtol = self.tolerance(u)
-        system = StepSystem(self, previous, u, weights, self.start(previous, u, weights))
-        h, report = (self._solver or newton(rtol)).solve(system, rtol=rtol)
-        return h, self.flag(h, previous, u, weights, report)
-
-    def flag(self, h: Tensor, previous: Tensor, u: Tensor, weights: Any, report: SolveReport) -> SolveReport:
-        """The report with the rows flagged that are at or near a singular point, where that costs little to know."""
-        if not (self.floor or self._factorises):
-            return report
-        feedback = StepSystem(self, previous, u, weights, h).feedback(h)
-        if self.floor:
-            report = replace(report, flagged=feedback.at_floor().cpu())
-        return report.ill_conditioned(loses_half(feedback.amplification(), h.dtype))
+        self._look_at(previous, u, weights)
+        return settle(self, previous, u, weights, self._solver or newton(rtol), rtol, self.gradient or IMPLICIT)
 
     def tolerance(self, like: Tensor) -> float:
         """The relative residual to reach."""
@@ -220,17 +182,21 @@ class EquilibriumRule(InnerSteps, Cell):
         if self._looked_at:
             return
         self._looked_at = True
-        with torch.enable_grad():
-            y = self.phi(previous, previous, u, weights)
-        name = f"phi of {type(self).__name__}"
-        if not isinstance(y, Tensor) or y.shape != previous.shape:
-            got = tuple(y.shape) if isinstance(y, Tensor) else type(y).__name__
-            checks.fail(
-                name, f"return a tensor of the shape of h, {tuple(previous.shape)}", got, kind=checks.ShapeError
-            )
-        if y.requires_grad:
-            remedy = "Return the parameters from prepare(); phi gets them as weights."
-            checks.fail(name, "depend on its arguments only, or their gradients would be lost", "a graph", remedy)
+
+        def look(*tensors: Tensor) -> None:
+            with torch.enable_grad():
+                y = self.phi(tensors[0], *arguments(tensors))
+            name = f"phi of {type(self).__name__}"
+            if not isinstance(y, Tensor) or y.shape != tensors[0].shape:
+                got = tuple(y.shape) if isinstance(y, Tensor) else type(y).__name__
+                rule = f"return a tensor of the shape of h, {tuple(tensors[0].shape)}"
+                checks.fail(name, rule, got, kind=checks.ShapeError)
+            if y.requires_grad:
+                remedy = "Return the parameters from prepare(); phi gets them as weights."
+                checks.fail(name, "depend on its arguments only, or their gradients would be lost", "a graph", remedy)
+
+        arguments = DifferentiableStep(self, previous, u, weights).arguments
+        observe(look, *DifferentiableStep(self, previous, u, weights).tensors)
 
 
 class FunctionRule(EquilibriumRule):
@@ -261,6 +227,7 @@ class FunctionRule(EquilibriumRule):
         return functional_call(self.function, weights, (h, previous, u))  # type: ignore[arg-type]
 
 
+@cache
 def newton(rtol: float) -> Solver:
     """The solver of a rule that has no better way."""
     atol = 0.1 * rtol  # cancellation: a state near zero that is a difference of large terms

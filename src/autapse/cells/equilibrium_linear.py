@@ -48,6 +48,7 @@ class EquilibriumLinear(EquilibriumRule):
         self, input_size: int, hidden_size: int, bias: bool = True, alignment: str = "exact", **keywords: Any
     ) -> None:
         super().__init__(input_size, hidden_size, bias, **keywords)
+        self.factorises = True  # once per sequence, whatever the solver
         self.alignment = checks.one_of("alignment", alignment, ("exact", "first_order"))
         if self.solver is not None and alignment != "exact":
             checks.fail("solver", 'be left out with alignment="first_order", which solves nothing', self.solver)
@@ -89,9 +90,6 @@ class EquilibriumLinear(EquilibriumRule):
 
     def feedback(self, h: Tensor, previous: Tensor, u: Tensor, weights: Weights) -> Tensor:
         return weights.U.expand(len(h), -1, -1)
-
-    def flag(self, h: Tensor, previous: Tensor, u: Tensor, weights: Weights, report: SolveReport) -> SolveReport:
-        return report if weights.ill is None else report.ill_conditioned(weights.ill.expand(len(h)))
 
     def settle(self, previous: Tensor, u: Tensor, weights: Weights) -> tuple[Tensor, SolveReport]:
         """By default linear in the drive, with the same factors at all steps."""

@@ -27,7 +27,7 @@ class ERNN(InnerSteps, FormCell):
 
     form_class = Leaky
     etas, rate_name = ("shared", "per_step"), "rate"
-    floor = 0.0
+    floor, factorises = 0.0, False
     inner_steps: int
 
     def __init__(
@@ -79,6 +79,10 @@ class ERNN(InnerSteps, FormCell):
     def prepare(self) -> Leaky:
         eta, matrix = self.rates(), self._align(self.weight_hh)
         return Leaky(matrix, self.nonlinearity, alpha=eta, beta=1 - eta, inner_steps=self.inner_steps)
+
+    def start(self, previous: Tensor, u: Tensor, weights: Leaky) -> Tensor:
+        """Where a solver of the equilibrium starts."""
+        return previous
 
     def phi(self, h: Tensor, previous: Tensor, u: Tensor, weights: Leaky) -> Tensor:
         """The right side of the equilibrium that the steps go towards, h = act(A·(V·h + W·x + b))."""

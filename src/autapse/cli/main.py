@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from autapse import __version__, checks, terminal
 from autapse.cli import memory
-from autapse.errors import Ending
+from autapse.exit_codes import Ending
 
 VERBS = {
     "cells": "list the networks with their options",

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from autapse import checks, files
-from autapse.data.packed import BROKEN, DECOMPRESSORS, kind_of, unpack
+from autapse.data.decompress import BROKEN, DECOMPRESSORS, kind_of, unpack
 from autapse.data.reading import ODD, damaged, decompress, open_member
 
 

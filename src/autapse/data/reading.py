@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, NoReturn
 
 from autapse import checks, files
-from autapse.data.packed import BROKEN, DECOMPRESSORS, check_growth, unpack
+from autapse.data.decompress import BROKEN, DECOMPRESSORS, check_growth, unpack
 
 # zipfile and tarfile also raise these for manipulated headers and encrypted files.
 ODD = (ValueError, RuntimeError, RecursionError, OverflowError, LookupError)

@@ -107,7 +107,7 @@ def _equilibrium(
     if isinstance(cell, EquilibriumRule) and cell.inner_steps is None:
         h, report = cell.settle(previous, u, weights)
         return h, report.converged.to(h.device), h
-    h, report = newton(RTOL).solve(StepSystem(cell, previous, u, weights, previous), rtol=RTOL)
+    h, report = newton(RTOL).solve(StepSystem(cell, previous, u, weights), rtol=RTOL)
     return h, report.converged.to(h.device), cell.step(u, (previous,), weights, t)[0]
 
 

@@ -2,6 +2,7 @@
 
 from autapse.gradient.base import Adjoint, Gradient, Solved
 from autapse.gradient.implicit import Implicit
-from autapse.gradient.unrolled import Phantom, Unrolled
+from autapse.gradient.phantom import Phantom
+from autapse.gradient.unrolled import Unrolled
 
 __all__ = ["Adjoint", "Gradient", "Implicit", "Phantom", "Solved", "Unrolled"]

@@ -9,16 +9,37 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from autapse.gradient.base import Adjoint
-from autapse.solve import LinearReport, LinearSolver
+from autapse.gradient.base import Adjoint, Gradient
+from autapse.gradient.function import is_tracked, on_values, without_saved_tensor_hooks
+from autapse.solve import LinearReport, LinearSolver, Solver, SolveReport
+from autapse.solve.report import merge
 from autapse.solve.step_system import Feedback, StepRule, StepSystem
 
 
-class DifferentiableStep(StepSystem):
-    """A StepSystem that knows its tensors: `previous`, `u` and every tensor of `weights`."""
+def settle(
+    rule: StepRule, previous: Tensor, u: Tensor, weights: Any, solver: Solver, rtol: float, gradient: Gradient
+) -> tuple[Tensor, SolveReport]:
+    """The state that solves h = φ(h, previous, u), as a function of all tensors, and how each row went."""
+    system = DifferentiableStep(rule, previous, u, weights)
+    reports: list[SolveReport] = []
+
+    def solve(*tensors: Tensor) -> Tensor:
+        with without_saved_tensor_hooks():
+            h, report = StepSystem(rule, *system.arguments(tensors)).solve(solver, rtol)
+        reports.append(report)
+        return h
+
+    h = on_values(solve, *system.tensors)
+    if is_tracked(system.tensors):
+        h = gradient.attach(system, h, torch.ones((), dtype=torch.bool, device=h.device), rtol, lambda report: None)
+    return h, merge(reports, len(previous), worst=True)  # there are several under vmap
+
+
+class DifferentiableStep:
+    """h = φ(h, previous, u) as a function of its tensors: `previous`, `u` and every tensor of `weights`."""
 
     def __init__(self, rule: StepRule, previous: Tensor, u: Tensor, weights: Any) -> None:
-        super().__init__(rule, previous, u, weights, previous)
+        self.rule = rule
         self._leaves, self._tree = pytree.tree_flatten((previous, u, weights))
         self._places = [n for n, leaf in enumerate(self._leaves) if isinstance(leaf, Tensor)]
         self.tensors = tuple(self._leaves[n] for n in self._places)
@@ -29,6 +50,9 @@ class DifferentiableStep(StepSystem):
         for n, operand in zip(self._places, operands, strict=True):
             leaves[n] = operand
         return pytree.tree_unflatten(leaves, self._tree)
+
+    def evaluate(self, z: Tensor) -> Tensor:
+        return self.rule.phi(z, *self.arguments(self.tensors))
 
     def operands(self, z: Tensor) -> tuple[Tensor, ...]:
         return self.tensors

@@ -1,4 +1,4 @@
-"""Unrolled and Phantom: autograd through a few steps at the solution."""
+"""Unrolled: autograd through a few steps at the solution."""
 
 from __future__ import annotations
 
@@ -29,32 +29,11 @@ class Unrolled(Gradient):
     def attach(
         self, system: Solved, z: Tensor, converged: Tensor, rtol: float, note: Callable[[LinearReport], None]
     ) -> Tensor:
-        return _followed(system, z, converged, self.steps, 1.0)
+        return followed(system, z, converged, self.steps, 1.0)
 
 
-@dataclass(frozen=True)
-class Phantom(Gradient):
-    """z ← (1 − λ)·z + λ·F(z), k times from the solution: an approximate gradient whose terms fade by 1 − λ.
-
-    For systems that do not contract, where the terms of `Unrolled` would grow.
-    """
-
-    steps: int
-    """k, the steps that autograd follows."""
-    damping: float = 0.5
-    """λ."""
-
-    def __post_init__(self) -> None:
-        checks.integer("steps", self.steps, minimum=1)
-        checks.number("damping", self.damping, above=0.0, high=1.0)
-
-    def attach(
-        self, system: Solved, z: Tensor, converged: Tensor, rtol: float, note: Callable[[LinearReport], None]
-    ) -> Tensor:
-        return _followed(system, z, converged, self.steps, self.damping)
-
-
-def _followed(system: Solved, z: Tensor, converged: Tensor, steps: int, damping: float) -> Tensor:
+def followed(system: Solved, z: Tensor, converged: Tensor, steps: int, damping: float) -> Tensor:
+    """The solution with a graph of `steps` damped steps; without one where a problem was not solved."""
     found = z
     for _ in range(steps):
         value = system.evaluate(found)

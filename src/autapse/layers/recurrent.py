@@ -129,7 +129,13 @@ class Recurrent(nn.Module):
             return None
         if not isinstance(unfold, Unfold):
             remedy = "Pass an instance, with its brackets." if isinstance(unfold, type) else "None is the default."
-            checks.fail("unfold", "be a strategy of autapse.unfold, such as Parallel(), or None", unfold, remedy, checks.KindError)
+            checks.fail(
+                "unfold",
+                "be a strategy of autapse.unfold, such as Parallel(), or None",
+                unfold,
+                remedy,
+                checks.KindError,
+            )
         for name, value in settings.items():
             checks.fail(name, "be left out with unfold, which has settings of its own", value)
         unfold.check(self.cell_class)

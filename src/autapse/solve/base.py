@@ -1,49 +1,21 @@
-"""Solver: the base of all solvers of z = F(z), and the settings that linear solvers have too."""
+"""Solver: the base of all solvers of z = F(z)."""
 
 from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from autapse import checks
+from autapse.solve.limits import Limits
 from autapse.solve.loop import Goal, Iteration, iterate
 from autapse.solve.report import SolveReport
 from autapse.solve.system import System
 
 DEFAULT_RTOL = 1e-4
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """The settings of every solver, linear or not."""
-
-    default_iterations: ClassVar[int]
-    """The value of `max_iterations=None`, if it does not depend on the problem."""
-
-    rtol: float | None = None
-    """Relative tolerance. None: the caller of `solve` chooses it."""
-    atol: float = 0.0
-    """Absolute tolerance, added to the relative one."""
-    max_iterations: int | None = None
-    """Largest number of iterations. None: the default of the method."""
-
-    def __post_init__(self) -> None:
-        if self.rtol is not None:
-            checks.number("rtol", self.rtol, low=0.0)
-        checks.number("atol", self.atol, low=0.0)
-        if self.max_iterations is not None:
-            checks.integer("max_iterations", self.max_iterations, minimum=0)
-
-    def _limit(self, default: int | None = None) -> int:
-        """The iteration limit; `default` replaces that of the class."""
-        if self.max_iterations is not None:
-            return self.max_iterations
-        return self.default_iterations if default is None else default
 
 
 @dataclass(frozen=True, kw_only=True)

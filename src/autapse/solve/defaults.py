@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from autapse.solve.chain import Chain, Stage
 from autapse.solve.fixed_point import Anderson, FixedPoint
 from autapse.solve.krylov import GMRES
@@ -10,6 +12,7 @@ from autapse.solve.sweeps import Sweeps
 from autapse.solve.tridiagonal import Tridiagonal
 
 
+@cache
 def recommended() -> Chain:
     """The default solver for systems with elementwise couplings on a line.
 
@@ -35,6 +38,7 @@ def recommended() -> Chain:
     )
 
 
+@cache
 def general() -> Chain:
     """The default solver for any other system.
 

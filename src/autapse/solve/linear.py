@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from autapse.solve.base import Limits
+from autapse.solve.limits import Limits
 from autapse.solve.operator import Operator
 
 DEFAULT_RTOL = 1e-6

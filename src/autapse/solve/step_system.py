@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from autapse.solve.condition import amplification
+from autapse.solve.base import Solver
+from autapse.solve.condition import amplification, loses_half
+from autapse.solve.report import SolveReport
 from autapse.solve.system import Groups, Linear, System
 
 CONTRACTS = 0.9  # a feedback of a norm below this is well-conditioned
@@ -18,6 +21,10 @@ class StepRule(Protocol):
     """The right side φ of h = φ(h, h_{t−1}, u_t), and its derivative by h."""
 
     floor: float  # least |1 − ∂φ/∂h| where the derivative is diagonal
+    factorises: bool  # whether the solver factorises I − ∂φ/∂h anyway, so that its condition costs little
+
+    def start(self, previous: Tensor, u: Tensor, weights: Any) -> Tensor:
+        """The first point of a solver, [B, H]."""
 
     def phi(self, h: Tensor, previous: Tensor, u: Tensor, weights: Any) -> Tensor:
         """φ, [B, H]."""
@@ -29,28 +36,40 @@ class StepRule(Protocol):
 class StepSystem(System):
     """h = φ(h, h_{t−1}, u_t) of one step; row b is problem b."""
 
-    def __init__(self, rule: StepRule, previous: Tensor, u: Tensor, weights: Any, start: Tensor) -> None:
-        self.rule, self.previous, self.u, self.weights, self.start = rule, previous, u, weights, start
-        self.groups = Groups(len(start))
+    def __init__(self, rule: StepRule, previous: Tensor, u: Tensor, weights: Any) -> None:
+        self.rule, self.previous, self.u, self.weights = rule, previous, u, weights
+        self.groups = Groups(len(previous))
 
     def evaluate(self, z: Tensor) -> Tensor:
         return self.rule.phi(z, self.previous, self.u, self.weights)
 
     def zero(self) -> Tensor:
-        return self.start
+        return self.rule.start(self.previous, self.u, self.weights)
 
     def select(self, problems: Tensor) -> tuple[StepSystem, Tensor]:
-        previous, u, start = (rows.index_select(0, problems) for rows in (self.previous, self.u, self.start))
-        return StepSystem(self.rule, previous, u, self.weights, start), problems
+        previous, u = (rows.index_select(0, problems) for rows in (self.previous, self.u))
+        return StepSystem(self.rule, previous, u, self.weights), problems
 
     def linearize(self, z: Tensor) -> tuple[Tensor, Feedback]:
         with torch.no_grad():
-            feedback = self.feedback(z)
-        return self.evaluate(z), feedback
+            slope = self.rule.feedback(z, self.previous, self.u, self.weights)
+        value = self.rule.phi(z, self.previous, self.u, self.weights)
+        return value, Feedback(slope, self.rule.floor)
 
-    def feedback(self, z: Tensor) -> Feedback:
-        """∂φ/∂h at a point."""
-        return Feedback(self.rule.feedback(z, self.previous, self.u, self.weights), self.rule.floor)
+    @torch.no_grad()
+    def solve(self, solver: Solver, rtol: float) -> tuple[Tensor, SolveReport]:
+        """The solution and the report: rows at or near a singular point are flagged, and NaN if nothing is finite."""
+        h, report = solver.solve(self, rtol=rtol)
+        if self.rule.floor or self.rule.factorises:
+            report = self._flagged(h, report)
+        lost = ~report.residual.isfinite()
+        return (h.masked_fill(lost.to(h.device)[:, None], torch.nan) if bool(lost.any()) else h), report
+
+    def _flagged(self, h: Tensor, report: SolveReport) -> SolveReport:
+        feedback = Feedback(self.rule.feedback(h, self.previous, self.u, self.weights), self.rule.floor)
+        if self.rule.floor:
+            report = replace(report, flagged=feedback.at_floor().cpu())
+        return report.ill_conditioned(loses_half(feedback.amplification(), h.dtype))
 
 
 class Feedback(Linear):

@@ -15,10 +15,11 @@ import torch
 from torch import Tensor
 
 from autapse import checks, files
-from autapse.errors import Ending
+from autapse.exit_codes import Ending
 from autapse.tasks import Split, Task
 from autapse.training import checkpoint, distributed
 from autapse.training.checkpoint import OpenRun, Snapshot
+from autapse.training.clipping import clip, finite
 from autapse.training.config import RunConfig
 from autapse.training.environment import Environment
 from autapse.training.evaluation import Scores, evaluate, measure
@@ -29,7 +30,7 @@ from autapse.training.model import make_model
 from autapse.training.objectives import objective
 from autapse.training.optimizers import make_optimizer
 from autapse.training.progress import RunProgress
-from autapse.training.rescue import Diverged, clip, finite, random_step
+from autapse.training.rescue import Diverged, random_step
 from autapse.training.schedule import learning_rate
 from autapse.training.signals import stop_signals
 from autapse.training.summary import Summary

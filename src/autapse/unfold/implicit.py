@@ -26,6 +26,8 @@ from autapse.unfold.implicit_fused import FusedImplicitSystem, can_fuse_rule
 from autapse.unfold.implicit_system import ImplicitSystem
 from autapse.unfold.warm_start import MEGABYTE, Solutions
 
+DEFAULT_GRADIENT = ImplicitGradient()
+
 
 class Solve(nn.Module, Unfold):
     """Whole sequences as one system: solver, gradient, tolerances and warm starts.
@@ -122,13 +124,15 @@ class SolveCall(Unfold):
         reverse: bool = False,
         keep: bool = True,
     ) -> Unfolded:
-        edges, own = _edges(cell, initial, batch)
+        own = initial is not None or getattr(cell, "edges", None) is not None
         order = RedBlackOrder.of(batch, cell.stencil, edges=own)
-        rule, u = cell.rule(cell.prepare()), cell.drive(rows.index_select(0, order.packed))
+        x = rows.index_select(0, order.packed)
+        sizes, rule, u = cell.state_sizes, cell.rule(cell.prepare()), cell.drive(x)
+        edges = _edges(cell, initial, batch, sum(sizes))
         z, report = self._solve(rule, u, order, edges, self._begin(layer, order, edges))
         self.solutions.store(layer, order, z)
-        states = z.new_empty(z.shape).index_copy(0, order.packed, z).split(cell.state_sizes, 1)
-        return Unfolded(states, order.final(z, edges).split(cell.state_sizes, 1), report)
+        states = z.new_empty(z.shape).index_copy(0, order.packed, z).split(sizes, 1)
+        return Unfolded(states, order.final(z, edges).split(sizes, 1), report)
 
     def _begin(self, layer: int, order: RedBlackOrder, like: Tensor) -> Tensor | None:
         if self.starts is None:
@@ -137,12 +141,12 @@ class SolveCall(Unfold):
 
     def _solve(self, rule: Rule, u: Tensor, order: RedBlackOrder, edges: Tensor, begin: Tensor | None) -> Any:
         """The states at all positions in red-black order, with a graph where one is wanted; and the report."""
+        tensors = (u, edges, *rule.operands)
+        gradient = self.solve.gradient or DEFAULT_GRADIENT
+        reverse_mode_only("An implicit layer", tensors, gradient.forward_remedy)
         kind = FusedImplicitSystem if can_fuse_rule(rule, u, edges) else ImplicitSystem
         system = kind(rule, u, order, edges)  # type: ignore[arg-type]
         solver = self.solve.solver or (recommended() if rule.has_bands else general())
-        gradient = self.solve.gradient or ImplicitGradient()
-        tensors = (u, edges, *rule.operands)
-        reverse_mode_only("An implicit layer", tensors, gradient.forward_remedy)
         with torch.no_grad(), forward_ad._set_fwd_grad_enabled(False):  # the derivative is that of the solution
             z, report = solver.solve(system, begin, self.rtol)
         if is_tracked(tensors):
@@ -157,14 +161,14 @@ def _checked(name: str, value: Any, kind: type, rule: str) -> Any:
     return value
 
 
-def _edges(cell: Cell, initial: tuple[State, State] | None, batch: SequenceBatch) -> tuple[Tensor, bool]:
-    """The states past the ends, [1, S] or [2B, S], and whether each sequence has its own."""
+def _edges(cell: Cell, initial: tuple[State, State] | None, batch: SequenceBatch, size: int) -> Tensor:
+    """The states past the ends: [1, S] of zeros, or [2B, S]."""
     if initial is not None:
-        return torch.cat([torch.cat(side, 1) for side in initial]), True
-    learned, size = getattr(cell, "edges", None), sum(cell.state_sizes)
+        return torch.cat([torch.cat(side, 1) for side in initial])
+    learned = getattr(cell, "edges", None)
     if learned is None:
-        return batch.rows.new_zeros(1, size), False
-    return learned[:, None].expand(2, batch.count, size).reshape(2 * batch.count, size), True
+        return batch.rows.new_zeros(1, size)
+    return learned[:, None].expand(2, batch.count, size).reshape(2 * batch.count, size)
 
 
 def _start_rows(start_states: Any, cells: Mapping[str, Cell], batch: SequenceBatch) -> list[Tensor]:  # [N, S] each

@@ -21,7 +21,7 @@ from autapse.gradient.function import is_tracked, opaque, reverse_mode_only
 from autapse.native.operands import KERNELS
 from autapse.sequences.batch import SequenceBatch
 from autapse.sequences.line import Line
-from autapse.solve.base import Limits
+from autapse.solve.limits import Limits
 from autapse.solve.linear_scan import linear_scan
 from autapse.solve.loop import Goal, Iteration, Visit, iterate
 from autapse.solve.report import SolveReport, merge, warn_unsolved

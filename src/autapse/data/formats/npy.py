@@ -12,7 +12,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from autapse import checks
-from autapse.data.packed import BROKEN
+from autapse.data.decompress import BROKEN
 from autapse.data.reading import open_member
 
 HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}

@@ -12,7 +12,7 @@ import numpy as np
 
 from autapse import checks
 from autapse.data.archives import Tree
-from autapse.data.packed import DECOMPRESSORS
+from autapse.data.decompress import DECOMPRESSORS
 from autapse.data.reading import damaged
 
 

@@ -14,7 +14,7 @@ from typing import IO, Any, NamedTuple
 
 from autapse import checks, files
 from autapse.data.archives import open_tree, tar_files, zip_archive
-from autapse.data.packed import BROKEN
+from autapse.data.decompress import BROKEN
 from autapse.data.reading import damaged, open_member
 
 STARS = 5

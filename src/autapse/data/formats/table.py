@@ -24,9 +24,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from autapse import checks
+from autapse.data.decompress import DECOMPRESSORS
 from autapse.data.formats import npy
 from autapse.data.formats.timeseries import LARGEST, Series, number_or_none, ordered_labels, read_ts, suffix
-from autapse.data.packed import DECOMPRESSORS
 from autapse.data.ragged import Ragged
 from autapse.data.reading import read_bytes
 

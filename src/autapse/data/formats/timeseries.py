@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from autapse import checks
-from autapse.data.packed import DECOMPRESSORS
+from autapse.data.decompress import DECOMPRESSORS
 from autapse.data.ragged import Ragged
 from autapse.data.reading import damaged, read_bytes, whole_number
 
