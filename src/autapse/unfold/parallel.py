@@ -104,10 +104,11 @@ class Parallel(Limits, Unfold):
             x = (batch.reverse(rows) if reverse else rows).to(first.dtype)
             line = Line.packed(batch.sizes, rows.device)
             dense = self.jacobian == "dense" or (self.jacobian == "auto" and first.shape[-1] <= DENSE_UP_TO)
-            steps = _Steps(cell, cell.prepare(), cell.drive(x), first[: line.count], line, start, dense)
+            sizes, weights, drive = cell.state_sizes, cell.prepare(), cell.drive(x)
+            steps = _Steps(cell, weights, drive, first[: line.count], line, start, dense, sizes)
             h, report = self._differentiable(steps)
-            final = torch.cat([first, h]).index_select(0, line.last(batch.count)).split(cell.state_sizes, dim=-1)
-        states = tuple(batch.reverse(part) if reverse else part for part in h.split(cell.state_sizes, dim=-1))
+            final = torch.cat([first, h]).index_select(0, line.last(batch.count)).split(sizes, dim=-1)
+        states = tuple(batch.reverse(part) if reverse else part for part in h.split(sizes, dim=-1))
         # Sequences without steps are last, and in no report of the solver.
         every = merge([SolveReport.empty("parallel", batch.count), report], batch.count, worst=True)
         return Unfolded(states, final, every)
@@ -173,6 +174,7 @@ class _Steps(_System):
     line: Line
     start: int  # position of step 0
     dense: bool
+    sizes: tuple[int, ...]  # of the cell's states
 
     def evaluate(self, h: Tensor) -> Tensor:
         return self.step(self.line.previous(h, self.first))
@@ -189,25 +191,24 @@ class _Steps(_System):
         """The step of each row, from the state before it."""
 
         def run(u: Tensor, state: State, weights: Any, t: int) -> Tensor:
-            return torch.cat(self.cell.checked(self.cell.step(u, state, weights, t), len(u)), dim=-1)
+            new = weights.step(u, state, t) if self._has_form else self.cell.advance(u, state, weights, t)
+            return torch.cat(new, dim=-1)
 
         return self._each(run, before)
 
     def jacobian(self, before: Tensor) -> Tensor:
         """The derivative of the step of each row by the state before it, or its diagonal."""
-        if self.dense:
-            return self._each(self.cell._jacobian, before)
 
-        def diagonal(u: Tensor, state: State, weights: Any, t: int) -> Tensor:
-            return self.cell._jacobian(u, state, weights, t).diagonal(dim1=-2, dim2=-1)
+        def run(u: Tensor, state: State, weights: Any, t: int) -> Tensor:
+            matrix = weights.jacobian(u, state, t) if self._has_form else self.cell._jacobian(u, state, weights, t)
+            return matrix if self.dense else matrix.diagonal(dim1=-2, dim2=-1)
 
-        return self._each(diagonal, before, max(1, CHUNK // before.shape[-1] ** 2))
+        return self._each(run, before, None if self.dense else max(1, CHUNK // before.shape[-1] ** 2))
 
     def _each(self, run: Callable[..., Tensor], before: Tensor, rows: int | None = None) -> Tensor:
         """`run` on all rows at once; position by position if the cell depends on the position."""
         parts = [(part, t + self.start) for part, t in self._parts(rows or len(before))]
-        sizes = self.cell.state_sizes
-        results = [run(self.drive[p], before[p].split(sizes, dim=-1), self._weights(p), t) for p, t in parts]
+        results = [run(self.drive[p], before[p].split(self.sizes, dim=-1), self._weights(p), t) for p, t in parts]
         return results[0] if len(results) == 1 else torch.cat(results)
 
     def _parts(self, rows: int) -> list[tuple[slice, int]]:
@@ -217,10 +218,14 @@ class _Steps(_System):
         return [(slice(a, b), t) for t, (a, b) in enumerate(zip([0, *ends[:-1]], ends, strict=True))]
 
     @cached_property
+    def _has_form(self) -> bool:
+        """Whether the step of the cell is that of a built-in form."""
+        return type(self.weights) in KERNELS and self.cell.fused(self.weights) is self.weights
+
+    @cached_property
     def _together(self) -> bool:
         """Whether rows of different positions can share a call. Those of built-in forms can."""
-        ours = self.cell.fused(self.weights) is self.weights and type(self.weights) in KERNELS
-        return ours or not self.cell.depends_on_position
+        return self._has_form or not self.cell.depends_on_position
 
     def _weights(self, part: slice) -> Any:
         if self._together and type(self.weights) is Leaky:
