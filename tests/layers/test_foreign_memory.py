@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 import autapse
 from autapse.checks import InputError, ShapeError
 from autapse.layers import Layer
-from autapse.unfold import fused
+from autapse.native import library
 from native.kernels import needs_kernels
 
 EVERY = [k for k in vars(autapse.layers).values() if isinstance(k, type) and issubclass(k, Layer)]
@@ -25,8 +25,8 @@ some_layers = pytest.mark.parametrize("name", ["GRU", "RIN", "ImplicitGRU", "Equ
 @pytest.fixture(params=["fused", "reference"])
 def _path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "reference":
-        monkeypatch.setattr(fused.library, "available", lambda: False)
-        monkeypatch.setattr(fused.library, "warn_if_missing", lambda: None)
+        monkeypatch.setattr(library, "available", lambda: False)
+        monkeypatch.setattr(library, "warn_if_missing", lambda: None)
 
 
 def packed(sizes: Any, order: Any = None, rows: int = 5) -> PackedSequence:

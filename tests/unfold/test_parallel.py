@@ -411,7 +411,7 @@ def test_layers_check_it() -> None:
         autapse.GRU(3, 4, unfold=Parallel)
     with pytest.raises(
         autapse.checks.KindError,
-        match="be a strategy of autapse.unfold, .*; got 'parallel'",
+        match=r"be a strategy of autapse.unfold, .*; got 'parallel'",
     ):
         autapse.Recurrent(autapse.cells.RIN, 3, 4, unfold="parallel")  # type: ignore[arg-type]
     with pytest.raises(autapse.checks.InputError, match="checkpoint_every must be left out with unfold"):
