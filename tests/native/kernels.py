@@ -14,7 +14,6 @@ from autapse.cells.base import FormCell
 from autapse.native import library
 from autapse.native.operands import Kind, Operands
 from autapse.unfold import scan_reference
-from autapse.unfold.fused import describe
 from networks import VARIANTS, Network
 
 needs_kernels = pytest.mark.skipif(
@@ -86,9 +85,10 @@ def as_operands(case: Case) -> tuple[Operands, Tensor, Kind]:
     """What the op gets for a case, as tensors of their own that require gradients."""
     with torch.no_grad():
         own = type(case.cell).drive is not FormCell.drive
-        weight, bias = (None, None) if own else case.cell.affine()
+        affine = None if own else case.cell.affine()
         x = case.cell.drive(case.x) if own else case.x
-        operands, kind = describe(case.cell.prepare(), x, weight, bias, case.state, len(case.sizes), case.start)
+        form = case.cell.prepare()
+        operands, kind = form.scan_operands(x, affine, case.state, len(case.sizes), case.start)
     leaves = [None if t is None else t.detach().clone().requires_grad_() for t in operands]
     return Operands(*leaves), torch.tensor(case.sizes, dtype=torch.int64), kind
 

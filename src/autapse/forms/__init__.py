@@ -1,7 +1,7 @@
 """The few recurrence forms that all cells parametrise; each has its reference step and its Jacobian."""
 
 from autapse.forms.activations import ACTIVATIONS, Activation, modrelu
-from autapse.forms.base import Form, State
+from autapse.forms.base import Affine, Form, State
 from autapse.forms.gru import GatedRecurrent
 from autapse.forms.leaky import Leaky
 from autapse.forms.lstm import LongShortTerm
@@ -13,6 +13,7 @@ from autapse.native.operands import KERNELS
 __all__ = [
     "ACTIVATIONS",
     "Activation",
+    "Affine",
     "Form",
     "GatedRecurrent",
     "Leaky",

@@ -13,6 +13,7 @@ from autapse.native.operands import ACTIVATIONS, Extent, FormOperands, Kind, Ope
 from autapse.sequences.walk import walk
 
 State = tuple[Tensor, ...]
+Affine = tuple[Tensor, Tensor | None]  # W and b of a drive W·x + b
 
 
 class Form:
@@ -45,6 +46,20 @@ class Form:
     def operands(self, steps: int, start: int) -> tuple[FormOperands, Kind]:
         """What the kernel takes for `steps` steps from position `start`."""
         raise NotImplementedError(f"The native library has no kernel for the form {self.name}.")
+
+    def scan_operands(
+        self,
+        x: Tensor,  # [N, D], or the drive [N, G] without `affine`
+        affine: Affine | None,
+        state: State,
+        steps: int,
+        start: int,
+    ) -> tuple[Operands, Kind]:
+        """All operands of a scan over `steps` steps from position `start`."""
+        operands, kind = self.operands(steps, start)
+        weight, bias = (None, None) if affine is None else affine
+        h0, c0 = state if len(state) > 1 else (state[0], None)
+        return Operands(x, weight, bias, h0, c0, *operands), kind
 
     @classmethod
     def from_operands(cls, operands: Operands, kind: Kind) -> Self:

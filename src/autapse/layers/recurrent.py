@@ -17,6 +17,7 @@ from torch.nn.utils.rnn import PackedSequence
 from autapse import checks
 from autapse.cells.base import COMMON, Cell, cell_options, constructor_arguments, option_words
 from autapse.forms import State
+from autapse.layers.compiled import never_compiled
 from autapse.layers.stream import Stream
 from autapse.per_thread import PerThread
 from autapse.sequences.batch import SequenceBatch, make_batch
@@ -109,7 +110,11 @@ class Recurrent(nn.Module):
         if dropout > 0 and self.num_layers == 1:
             # torch.nn warns about the same mistake.
             warnings.warn(f"dropout={dropout} has no effect: it acts between layers and num_layers is 1", stacklevel=3)
-        self._store_cells(self._make_cells({"bias": bias, "device": device, "dtype": dtype}, options))
+        cells = self._make_cells({"bias": bias, "device": device, "dtype": dtype}, options)
+        self._state_sizes = {key: cell.carried_sizes for key, cell in cells.items()}
+        keys, d = list(cells), self.directions
+        self._keys = [keys[n : n + d] for n in range(0, len(keys), d)]  # of the cells, by layer
+        self._store_cells(cells)
 
     # Construction -----------------------------------------------------------------------------------------------
 
@@ -212,7 +217,7 @@ class Recurrent(nn.Module):
 
     # Use --------------------------------------------------------------------------------------------------------
 
-    @torch.compiler.disable  # a Python loop over time: traced, its length would freeze and compile time grow with it
+    @never_compiled  # a Python loop over time: traced, its length would freeze and compile time grow with it
     def forward(
         self,
         x: Tensor | PackedSequence,  # [T, B, D], [B, T, D] if batch_first, [T, D], or packed
@@ -235,16 +240,12 @@ class Recurrent(nn.Module):
             whole = self._whole(x, h0)
             if whole is not None:
                 return whole
-        batch = make_batch(x, lengths, self._width(x), self.batch_first)
-        self._check_dtype(batch.rows)
-        cells = self.cells
-        states = self._initial(cells, h0, batch)
-        strategy = self.strategy.open(cells, batch, self.training, start_states, keys)
-        rows, final, traces, reports = self._run(strategy, cells, batch, states, start, return_states)
-        if reports or self.reports:
+        batch = make_batch(x, lengths, self._width(x), self.batch_first, self._dtype)
+        states = self._initial(h0, batch)
+        rows, final, traces, reports = self._run(batch, states, start, return_states, start_states, keys)
+        if reports or not batch.sizes:
             self.reports = reports
-        output = batch.restore(rows)
-        h_n = self._gather(final, batch)
+        h_n, output = self._gather(final, batch), batch.restore(rows)
         if not return_states:
             return output, h_n
         return output, h_n, [tuple(batch.pad(state) for state in trace) for trace in traces]
@@ -277,24 +278,27 @@ class Recurrent(nn.Module):
         """(output, h_n) of a padded batch without lengths, where the layer has a shorter way than `_run`."""
         return None
 
+    def _by_torch(self, batch: SequenceBatch, states: Mapping[str, Any]) -> Run | None:
+        """What torch's op gives, where torch has one for this layer; asked if the native library cannot serve."""
+        return None
+
     def _run(
-        self,
-        strategy: Unfold,
-        cells: Mapping[str, Cell],
-        batch: SequenceBatch,
-        states: Mapping[str, Any],
-        start: int,
-        keep: bool,
+        self, batch: SequenceBatch, states: Mapping[str, Any], start: int, keep: bool, start_states: Any, keys: Any
     ) -> Run:
+        cells = self.cells
+        strategy = self.strategy.open(cells, batch, self.training, start_states, keys)
+        if not (strategy.native or keep):
+            run = self._by_torch(batch, states)
+            if run is not None:
+                return run
         rows, final = batch.rows, {}
         traces: list[list[Tensor]] = []
         reports: list[SolveReport] = []
-        for layer in range(self.num_layers):
+        for layer, keys_here in enumerate(self._keys):
             if layer:
                 rows = F.dropout(rows, self.dropout, self.training)
             outputs, kept = [], []
-            for direction in range(self.directions):
-                key = self._key(layer, direction)
+            for direction, key in enumerate(keys_here):
                 cell = cells[key]
                 trace, final[key], report = strategy.run(
                     cell, rows, batch, states[key], layer=layer, start=start, reverse=direction == 1, keep=keep
@@ -311,28 +315,28 @@ class Recurrent(nn.Module):
 
     # States -----------------------------------------------------------------------------------------------------
 
-    def _initial(self, cells: Mapping[str, Cell], h0: Hidden, batch: SequenceBatch) -> Mapping[str, Any]:
+    def _initial(self, h0: Hidden, batch: SequenceBatch) -> Mapping[str, Any]:
         """The states before each sequence, by cell; of a layer that looks ahead also those after it, None for zeros."""
         if not self.looks_ahead:
-            return self._states(cells, h0, batch)
+            return self._states(h0, batch)
         if h0 is None:
-            return dict.fromkeys(cells)
+            return dict.fromkeys(self._state_sizes)
         if not (isinstance(h0, tuple | list) and len(h0) == 2):
             rule = "be a pair: the states before the first and after the last position"
             checks.fail("h0", rule, type(h0).__name__, "Pass h0=None for the layer's own boundary.", checks.KindError)
-        before, after = (self._states(cells, part, batch) for part in h0)
-        return {key: (before[key], after[key]) for key in cells}
+        before, after = (self._states(part, batch) for part in h0)
+        return {key: (before[key], after[key]) for key in before}
 
-    def _states(self, cells: Mapping[str, Cell], h0: Hidden, batch: SequenceBatch) -> dict[str, State]:
+    def _states(self, h0: Hidden, batch: SequenceBatch) -> dict[str, State]:
         if h0 is None:
-            return {key: cell.zero_state(batch.count, batch.rows) for key, cell in cells.items()}
-        per_state = self._states_of(h0, len(cells[self._key(0, 0)].carried_sizes))
-        sizes = {key: cell.carried_sizes for key, cell in cells.items()}
+            zeros, count = batch.rows.new_zeros, batch.count
+            return {key: tuple([zeros(count, size) for size in sizes]) for key, sizes in self._state_sizes.items()}
+        per_state = self._states_of(h0, len(self._state_sizes[self._keys[0][0]]))
         split = [
-            self._split_state({key: all_sizes[i] for key, all_sizes in sizes.items()}, state, batch)
+            self._split_state({key: sizes[i] for key, sizes in self._state_sizes.items()}, state, batch)
             for i, state in enumerate(per_state)
         ]
-        return {key: tuple(state[key] for state in split) for key in cells}
+        return {key: tuple(state[key] for state in split) for key in self._state_sizes}
 
     @staticmethod
     def _states_of(h0: Hidden, count: int) -> tuple[Any, ...]:
@@ -351,8 +355,7 @@ class Recurrent(nn.Module):
             rule = f"have one tensor per layer, {self.num_layers} in all"
             checks.fail("h0", rule, type(state).__name__, "Pass a tuple.", checks.KindError)
         parts = list(state) if grouped else [state]
-        keys = list(sizes)
-        groups = [keys[n : n + self.directions] for n in range(0, len(keys), self.directions)] if grouped else [keys]
+        groups = self._keys if grouped else [list(sizes)]
         if len(parts) != len(groups):
             checks.fail("h0", f"have one tensor per layer, {len(groups)} in all", len(parts), kind=checks.ShapeError)
         split: dict[str, Tensor] = {}
@@ -366,22 +369,20 @@ class Recurrent(nn.Module):
 
     def _gather(self, final: dict[str, State], batch: SequenceBatch) -> Hidden:
         """h_n in the caller's layout and order of sequences."""
-        ordered = [[batch.unsort(s) for s in states] for states in final.values()]
-        per_state = [self._stack(list(column), batch.unbatched) for column in zip(*ordered, strict=True)]
-        return per_state[0] if len(per_state) == 1 else tuple(per_state)
-
-    def _stack(self, states: list[Tensor], unbatched: bool) -> Tensor | tuple[Tensor, ...]:
-        states = [s.squeeze(0) for s in states] if unbatched else states
+        per_state: list[Any]
+        columns = zip(*final.values(), strict=True)
         if isinstance(self.hidden_size, list):
             d = self.directions
-            return tuple(torch.stack(states[n : n + d]) for n in range(0, len(states), d))
-        return torch.stack(states)
+            per_state = [tuple(batch.stack(c[n : n + d]) for n in range(0, len(c), d)) for c in columns]
+        else:
+            per_state = [batch.stack(column) for column in columns]
+        return per_state[0] if len(per_state) == 1 else tuple(per_state)
 
-    def _check_dtype(self, rows: Tensor) -> None:
-        weight = next(self.parameters(), None)
-        if weight is not None and rows.dtype != weight.dtype and not torch.is_autocast_enabled(rows.device.type):
-            remedy = f"Convert the input with .to({weight.dtype}) or the layer with .to({rows.dtype})."
-            checks.fail("input", f"have the dtype of the weights, {weight.dtype}", rows.dtype, remedy)
+    @property
+    def _dtype(self) -> torch.dtype | None:
+        """The dtype of the weights; None if there are none."""
+        weight = _first_parameter(self)
+        return None if weight is None else weight.dtype
 
 
 class Layer(Recurrent):
@@ -429,6 +430,15 @@ def borrow(template: Cell, parameters: dict[str, Any], **attributes: Any) -> Cel
     return cell
 
 
+def _first_parameter(module: nn.Module) -> Tensor | None:
+    """next(module.parameters(), None), several times faster."""
+    for parameter in module._parameters.values():
+        if parameter is not None:
+            return parameter
+    below = (_first_parameter(child) for child in module._modules.values() if child is not None)
+    return next((parameter for parameter in below if parameter is not None), None)
+
+
 def shapes_of(module: nn.Module) -> dict[str, torch.Size]:
     """The shape of each parameter of a module's own."""
     return {name: p.shape for name, p in module._parameters.items() if p is not None and not is_lazy(p)}
@@ -461,3 +471,5 @@ def check_state(state: Any, expected: tuple[int, ...], like: Tensor, first: str)
         checks.fail("h0", rule, tuple(state.shape), "Pass h0=None for zeros.", checks.ShapeError)
     if state.dtype != like.dtype and not torch.is_autocast_enabled(like.device.type):
         checks.fail("h0", f"have the dtype of the input, {like.dtype}", state.dtype, kind=checks.ShapeError)
+    if state.device != like.device:
+        checks.fail("h0", f"be on the device of the input, {like.device}", state.device, kind=checks.ShapeError)

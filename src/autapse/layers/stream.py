@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from autapse import checks
+from autapse.sequences.batch import SequenceBatch, check_input
 from autapse.unfold.stream import make_stepper
 
 if TYPE_CHECKING:
@@ -36,15 +37,13 @@ class Stream:
     @torch.no_grad()
     def reset(self, h0: Any = None) -> None:
         """Back to position 0, with zero states or `h0` (the shape of the layer's own h0 for this batch size)."""
-        from autapse.sequences.batch import SequenceBatch
-
         self._layer._check_parameters()
         # A copy: training in place must not reach a stream halfway, its matrices old and its biases new.
         cells = {key: copy.deepcopy(cell) for key, cell in self._layer.cells.items()}
         self._keys = list(cells)
         like = next(itertools.chain(self._layer.parameters(), self._layer.buffers()), torch.empty(0))
         self._batch = SequenceBatch(like.new_zeros(0, self._layer.input_size), [], self.batch_size)
-        states = self._layer._initial(cells, h0, self._batch)
+        states = self._layer._initial(h0, self._batch)
         self._steppers = [make_stepper(cell, states[key], self._batch.rows) for key, cell in cells.items()]
         self.position = 0
 
@@ -68,7 +67,7 @@ class Stream:
         if x.device != like.device:
             checks.fail("x_t", f"be on the layer's device, {like.device}", x.device, "Move it with .to().")
         if x.dtype != like.dtype:
-            self._layer._check_dtype(x)
+            check_input(x, 2, self._layer.input_size, like.dtype)
         for stepper in self._steppers:
             x = stepper(x, self.position)
         self.position += 1

@@ -13,8 +13,8 @@ from autapse.cells import Cell
 from autapse.cells.base import cell_options
 from autapse.layers.recurrent import Layer, Run, borrow, check_parameters, check_state, shapes_of
 from autapse.native.dispatch import kernels_serve
-from autapse.sequences.batch import SequenceBatch, check_features
-from autapse.unfold import Scan, Unfold
+from autapse.sequences.batch import SequenceBatch, check_input
+from autapse.unfold import Scan
 
 
 class TorchLayer(Layer):
@@ -35,6 +35,7 @@ class TorchLayer(Layer):
                 self._flat_names.append(f"{name}_{key}")
             cell._parameters = dict.fromkeys(cell._parameters)
         self._own_shapes = shapes_of(self)
+        self._owned = {key: [(name, f"{name}_{key}") for name in cell._parameters] for key, cell in made.items()}
         for option in cell_options(self.cell_type):
             setattr(self, option, getattr(made["l0"], option))  # layer.proj_size, as torch.nn has
         self.flatten_parameters()
@@ -44,9 +45,12 @@ class TorchLayer(Layer):
 
     @property
     def cells(self) -> Mapping[str, Cell]:  # type: ignore[override]
+        own = self._parameters  # a parametrization is not there: it is an attribute
         return {
-            key: borrow(cell, {name: getattr(self, f"{name}_{key}", None) for name in cell._parameters})
-            for key, cell in self._templates.items()
+            key: borrow(
+                self._templates[key], {n: own[name] if name in own else getattr(self, name, None) for n, name in names}
+            )
+            for key, names in self._owned.items()
         }
 
     def _torch_op(self) -> Any:
@@ -56,11 +60,10 @@ class TorchLayer(Layer):
     def _whole(self, x: Tensor, h0: Any) -> tuple[Tensor, Any] | None:
         # The common call, as torch.nn makes it: no rearranging of what the op takes as it is.
         op = self._torch_op()
-        if op is None or 0 in x.shape or self._runs_itself(x):
+        if op is None or kernels_serve(x) or 0 in x.shape or not self._as_torch:
             return None
-        check_features(x, 3, self.input_size)
-        self._check_dtype(x)
-        sizes = self._templates["l0"].state_sizes
+        check_input(x, 3, self.input_size, self._dtype)
+        sizes = self._state_sizes["l0"]
         leading = (len(self._templates), x.shape[0] if self.batch_first else x.shape[1])
         if h0 is None:
             states = tuple(x.new_zeros(*leading, size) for size in sizes)
@@ -72,11 +75,11 @@ class TorchLayer(Layer):
         output, *final = op(x, hidden, *self._op_settings(), self.batch_first)
         return output, final[0] if len(final) == 1 else tuple(final)
 
-    def _runs_itself(self, x: Tensor) -> bool:
-        """Whether the layer's own scan is the better way, or the only one, for this input."""
+    @property
+    def _as_torch(self) -> bool:
+        """Whether torch's op can do what this layer does."""
         transformed = torch._C._are_functorch_transforms_active()  # torch's ops have no rule for vmap
-        asked = self.strategy != Scan()
-        return isinstance(self.hidden_size, list) or asked or transformed or kernels_serve(x)
+        return not (isinstance(self.hidden_size, list) or transformed or self.strategy != Scan())
 
     def _flat_weights(self) -> list[Tensor]:
         return [getattr(self, name) for name in self._flat_names]
@@ -84,18 +87,10 @@ class TorchLayer(Layer):
     def _op_settings(self) -> tuple[Any, ...]:
         return self._flat_weights(), self.bias, self.num_layers, self.dropout, self.training, self.bidirectional
 
-    def _run(
-        self,
-        strategy: Unfold,
-        cells: Mapping[str, Cell],
-        batch: SequenceBatch,
-        states: Mapping[str, Any],
-        start: int,
-        keep: bool,
-    ) -> Run:
+    def _by_torch(self, batch: SequenceBatch, states: Mapping[str, Any]) -> Run | None:
         op = self._torch_op()
-        if op is None or keep or not batch.sizes or self._runs_itself(batch.rows):
-            return super()._run(strategy, cells, batch, states, start, keep)
+        if op is None or not batch.sizes or not self._as_torch:
+            return None
         running = batch.sizes[0]  # sequences of length 0 keep their state
         stacked = [torch.stack(column)[:, :running] for column in zip(*states.values(), strict=True)]
         hidden = stacked[0] if len(stacked) == 1 else stacked

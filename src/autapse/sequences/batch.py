@@ -60,9 +60,10 @@ class SequenceBatch:
         """From the caller's order of sequences to ours."""
         return state if self.order is None else state.index_select(0, self.order)
 
-    def unsort(self, state: Tensor) -> Tensor:
-        """From our order of sequences to the caller's."""
-        return state if self.order is None else torch.empty_like(state).index_copy(0, self.order, state)
+    def stack(self, states: Sequence[Tensor]) -> Tensor:  # n of [B, S] -> [n, B, S], or [n, S] for unbatched input
+        """States in one tensor, in the caller's order of sequences."""
+        stacked = torch.stack([state.squeeze(0) for state in states] if self.unbatched else states)  # type: ignore[arg-type]
+        return stacked if self.order is None else torch.empty_like(stacked).index_copy(1, self.order, stacked)
 
     @property
     def places(self) -> Tensor:  # [B], on the CPU
@@ -107,14 +108,18 @@ class SequenceBatch:
 
 
 def make_batch(
-    x: Tensor | PackedSequence, lengths: Sequence[int] | Tensor | None, input_size: int, batch_first: bool
+    x: Tensor | PackedSequence,
+    lengths: Sequence[int] | Tensor | None,
+    input_size: int,
+    batch_first: bool,
+    dtype: torch.dtype | None = None,  # of the weights; None if there are none
 ) -> SequenceBatch:
     """The batch of a layer's input, which is checked here."""
     if isinstance(x, PackedSequence):
         if lengths is not None:
             checks.fail("lengths", "be left out with a PackedSequence, which has its own", brief(lengths))
         rows = packed_rows(x)
-        check_features(rows, 2, input_size)
+        check_input(rows, 2, input_size, dtype)
         sizes = packed_sizes(x)
         return SequenceBatch(rows, sizes, sizes[0], order=x.sorted_indices, batch_first=batch_first, packed=x)
     if not isinstance(x, Tensor):
@@ -124,10 +129,10 @@ def make_batch(
             checks.fail(
                 "lengths", "go with batched input of shape (T, B, D)", brief(lengths), "Cut the sequence instead."
             )
-        check_features(x, 2, input_size)
+        check_input(x, 2, input_size, dtype)
         _check_steps(x, x.shape[0])
         return SequenceBatch(x, [1] * x.shape[0], 1, unbatched=True)
-    check_features(x, 3, input_size)
+    check_input(x, 3, input_size, dtype)
     steps, count = (x.shape[1], x.shape[0]) if batch_first else (x.shape[0], x.shape[1])
     _check_steps(x, steps)
     if lengths is None:
@@ -154,13 +159,16 @@ def _ragged(x: Tensor, lengths: Tensor, batch_first: bool) -> SequenceBatch:
     )
 
 
-def check_features(x: Tensor, dims: int, input_size: int) -> None:
+def check_input(x: Tensor, dims: int, input_size: int, dtype: torch.dtype | None) -> None:
     if x.dim() != dims:
         rule = "have shape (T, B, D), (B, T, D) with batch_first, or (T, D)"
         checks.fail("input", rule, tuple(x.shape), kind=checks.ShapeError)
     if x.shape[-1] != input_size:
         rule = f"have input_size = {input_size} features in its last dimension"
         checks.fail("input", rule, tuple(x.shape), kind=checks.ShapeError)
+    if dtype not in (None, x.dtype) and not torch.is_autocast_enabled(x.device.type):
+        remedy = f"Convert the input with .to({dtype}) or the layer with .to({x.dtype})."
+        checks.fail("input", f"have the dtype of the weights, {dtype}", x.dtype, remedy)
 
 
 def _check_steps(x: Tensor, steps: int) -> None:

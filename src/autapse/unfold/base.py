@@ -28,6 +28,8 @@ class Unfold(ABC):
 
     unsolved: ClassVar[str] = "Their states are kept as they are."
     """What happens to sequences that were not solved, and what to try; part of the warning."""
+    native: bool = False
+    """Whether a call runs in the native library."""
 
     @abstractmethod
     def check(self, cell: type[Cell]) -> None:

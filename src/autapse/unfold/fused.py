@@ -2,34 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from autapse.cells.base import Cell
-from autapse.forms import Form, State
+from autapse.forms import Affine, Form, State
 from autapse.native import ops
-from autapse.native.dispatch import kernels_serve
-from autapse.native.operands import KERNELS, Kind, Operands
-from autapse.unfold.reference import Note, Scanned
+from autapse.native.operands import KERNELS
+from autapse.unfold.reference import Note, Scanned, scan_reference
 
 
-def can_fuse(cell: Cell, weights: Any, x: Tensor, state: State) -> Form | None:
-    """The form whose kernel can run this cell on this input; None if the reference must."""
-    if not kernels_serve(x, *state, *_tensors(cell)):
-        return None
+class Prepared(NamedTuple):
+    """What a kernel needs of a cell, built once per call."""
+
+    weights: Any  # what cell.prepare() gives
+    form: Form | None  # whose kernel can replace the cell's step; None if there is none
+    affine: Affine | None  # of the drive, if a kernel can compute it
+
+
+def prepare(cell: Cell) -> Prepared:
+    weights = cell.prepare()
     form = cell.fused(weights)
-    return form if type(form) in KERNELS else None  # a user's form may derive from one of ours and have another step
+    if type(form) not in KERNELS:  # a user's form may derive from one of ours and have another step
+        return Prepared(weights, None, None)
+    return Prepared(weights, form, cell.affine() if type(cell).drive is Cell.drive else None)
 
 
-def _tensors(cell: Cell) -> Iterator[Tensor]:
+def tensors_of(cell: Cell) -> Iterable[Tensor]:
+    """The parameters and buffers of a cell."""
     if cell._modules:
         return chain(cell.parameters(), cell.buffers())
     # The same for a cell without modules inside, many times faster.
-    return (t for t in (*cell._parameters.values(), *cell._buffers.values()) if t is not None)
+    return [t for t in (*cell._parameters.values(), *cell._buffers.values()) if t is not None]
 
 
 def scan_fused(
@@ -39,23 +47,21 @@ def scan_fused(
     sizes: Sequence[int],  # how many sequences are running at each step; never grows; sums to N
     start: int = 0,  # position of the first step
     keep: bool = True,  # all states of each step, not only the first, which is the output
-    form: Form | None = None,  # what cell.fused gives, where the caller has it
+    prepared: Prepared | None = None,  # what prepare(cell) gives, where the caller has it
     reverse: bool = False,  # from the last step to the first; for sequences of one length
     note: Note | None = None,  # gets the report of each step that is solved; a kernel solves none
 ) -> Scanned:
-    """The states after each step and at each sequence's own end."""
-    form = cell.fused(cell.prepare()) if form is None else form
-    assert form is not None, f"{type(cell).__name__} has no form."
-    affine = cell.affine() if type(cell).drive is Cell.drive else None
-    if affine is None:
-        x, weight, bias = cell.drive(x), None, None
-    else:
-        weight, bias = affine
-    operands, kind = describe(form, x, weight, bias, state, len(sizes), start)
+    """The states after each step and at each sequence's own end; by the reference if the cell has no kernel."""
+    counts = _tensor(sizes)
+    weights, form, affine = prepare(cell) if prepared is None else prepared
+    if form is None:
+        return scan_reference(cell, x, state, sizes, start, keep, weights, reverse, note)
+    drive = cell.drive(x) if affine is None else x
+    operands, kind = form.scan_operands(drive, affine, state, len(sizes), start)
     kind = kind._replace(reverse=True) if reverse else kind
     save = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in operands)
     keep = keep or type(cell).output is not Cell.output
-    h, h_n, c, c_n, _ = ops.scan(operands, _tensor(sizes), kind, keep, save)
+    h, h_n, c, c_n, _ = ops.scan(operands, counts, kind, keep, save)
     if len(state) == 1:
         return (h,), (h_n,)
     return (h, c) if keep else (h,), (h_n, c_n)
@@ -65,12 +71,3 @@ def _tensor(sizes: Sequence[int]) -> Tensor:
     if sizes and sizes[0] == sizes[-1]:  # many times faster than converting a long list
         return torch.full((len(sizes),), sizes[0], dtype=torch.int64)
     return torch.tensor(sizes, dtype=torch.int64)
-
-
-def describe(
-    form: Form, x: Tensor, weight: Tensor | None, bias: Tensor | None, state: State, steps: int, start: int
-) -> tuple[Operands, Kind]:
-    """The operands of the native scan."""
-    operands, kind = form.operands(steps, start)
-    h0, c0 = state if len(state) > 1 else (state[0], None)
-    return Operands(x, weight, bias, h0, c0, *operands), kind

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,11 +14,12 @@ from torch.utils.checkpoint import checkpoint
 from autapse import checks
 from autapse.cells import Cell
 from autapse.forms import State
+from autapse.native.dispatch import kernels_serve
 from autapse.sequences.batch import SequenceBatch
 from autapse.solve import SolveReport
 from autapse.solve.report import merge
 from autapse.unfold.base import Unfold, Unfolded
-from autapse.unfold.fused import can_fuse, scan_fused
+from autapse.unfold.fused import prepare, scan_fused, tensors_of
 from autapse.unfold.reference import Note, Scanned, scan_reference
 from autapse.unfold.unchanged import Unchanged
 
@@ -44,6 +45,32 @@ class Scan(Unfold):
     def words(self) -> list[str]:
         return [] if self.checkpoint_every is None else [f"checkpoint_every={self.checkpoint_every}"]
 
+    def open(
+        self,
+        cells: Mapping[str, Cell],
+        batch: SequenceBatch,
+        training: bool,
+        start_states: Any = None,
+        keys: Any = None,
+    ) -> ScanCall:
+        super().open(cells, batch, training, start_states, keys)
+        tensors = [tensor for cell in cells.values() for tensor in tensors_of(cell)]
+        return ScanCall(self, kernels_serve(batch.rows, *tensors))
+
+    def run(self, cell: Cell, rows: Tensor, batch: SequenceBatch, initial: State, **options: Any) -> Unfolded:
+        return self.open({"l0": cell}, batch, False).run(cell, rows, batch, initial, **options)
+
+
+@dataclass(frozen=True, eq=False)
+class ScanCall(Unfold):
+    """`Scan` for one call of a layer."""
+
+    scan: Scan
+    native: bool  # whether the native kernels can serve the input and the cells
+
+    def check(self, cell: type[Cell]) -> None:
+        self.scan.check(cell)
+
     def run(
         self,
         cell: Cell,
@@ -56,17 +83,15 @@ class Scan(Unfold):
         reverse: bool = False,
         keep: bool = True,
     ) -> Unfolded:
-        sizes, weights = batch.sizes, cell.prepare()  # weights once, also where the sequence goes in pieces
-        form = can_fuse(cell, weights, rows, initial)
-        whole = self._is_whole(sizes)
+        whole = self._is_whole(batch.sizes)
         # Where all lengths are the same, a scan goes from the end by itself; elsewhere the rows are turned.
         turned = reverse and not (whole and batch.even)
         rows = batch.reverse(rows) if turned else rows
-        run = scan_reference if form is None else scan_fused
+        run = scan_fused if self.native else scan_reference
         reports: list[SolveReport] = []
-        arguments = (cell, rows, initial, sizes, start, keep, weights if form is None else form)
+        arguments = (cell, rows, initial, batch.sizes, start, keep)
         if whole:
-            states, final = run(*arguments, reverse and not turned, reports.append)
+            states, final = run(*arguments, None, reverse and not turned, reports.append)
         else:
             states, final = self._in_pieces(run, *arguments, reports.append)
         states = tuple(batch.reverse(part) for part in states) if turned else states
@@ -74,7 +99,8 @@ class Scan(Unfold):
 
     def _is_whole(self, sizes: Sequence[int]) -> bool:
         """Whether the backward pass has nothing to compute again."""
-        if self.checkpoint_every is None or self.checkpoint_every >= len(sizes):
+        every = self.scan.checkpoint_every
+        if every is None or every >= len(sizes):
             return True
         # Recomputation needs saved tensor hooks, which torch.func and dual tensors cannot have: they keep everything.
         transformed = torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
@@ -89,11 +115,11 @@ class Scan(Unfold):
         sizes: Sequence[int],
         start: int,
         keep: bool,
-        weights: Any,
         note: Note,
     ) -> Scanned:
         """`run` on some steps at a time, which the backward pass runs again."""
-        inputs, every = (x, *state), self.checkpoint_every or 1
+        inputs, every = (x, *state), self.scan.checkpoint_every or 1
+        weights = prepare(cell) if self.native else cell.prepare()  # once for all pieces
         unchanged = Unchanged([*cell.parameters(), *cell.buffers(), *inputs])
         noted: set[int] = set()  # pieces that have run: steps recomputed in the backward pass are not reported
 

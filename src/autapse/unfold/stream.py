@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 
 from autapse.cells import Cell
-from autapse.forms import Form, State
+from autapse.forms import Affine, Form, State
 from autapse.native import library, ops
+from autapse.native.dispatch import kernels_serve
 from autapse.native.operands import check_shape, dense
-from autapse.unfold.fused import can_fuse, describe
+from autapse.unfold.fused import prepare, tensors_of
 
 
 class Stepper(Protocol):
@@ -26,9 +27,10 @@ class Stepper(Protocol):
 @torch.no_grad()
 def make_stepper(cell: Cell, states: State, like: Tensor) -> Stepper:
     """A stepper that starts from `states`, for input with the dtype and device of `like`."""
-    weights = cell.prepare()
-    form = can_fuse(cell, weights, like, states) if type(cell).output is Cell.output else None
-    return ReferenceStepper(cell, states, weights) if form is None else FusedStepper(cell, states, form)
+    weights, form, affine = prepare(cell)
+    if form is None or type(cell).output is not Cell.output or not kernels_serve(like, *states, *tensors_of(cell)):
+        return ReferenceStepper(cell, states, weights)
+    return FusedStepper(cell, states, form, affine)
 
 
 class ReferenceStepper:
@@ -51,18 +53,16 @@ class FusedStepper:
     The output is a buffer that the next call overwrites.
     """
 
-    def __init__(self, cell: Cell, states: State, form: Form) -> None:
+    def __init__(self, cell: Cell, states: State, form: Form, affine: Affine | None) -> None:
         self.states = tuple(state.clone(memory_format=torch.contiguous_format) for state in states)
         batch = states[0].shape[0]
-        affine = cell.affine() if type(cell).drive is Cell.drive else None
-        weight, bias = affine or (None, None)
         self._drive = None if affine else cell.driver()
         width = cell.input_size if affine else cell.drive(states[0].new_zeros(1, cell.input_size)).shape[1]
         # If coefficients depend on the position, the table of all positions is kept and each step reads one row.
         alpha = getattr(form, "alpha", None)
         self._last = len(alpha) - 1 if isinstance(alpha, Tensor) and alpha.dim() == 2 else 0
         x = states[0].new_zeros(batch, width)
-        operands, kind = describe(form, x, weight, bias, self.states, self._last + 1, 0)
+        operands, kind = form.scan_operands(x, affine, self.states, self._last + 1, 0)
         # The check needs one step per row of coefficients. There are no sequences at the steps after the first.
         sizes = torch.tensor([batch, *[0] * self._last])
         self._problem, self._held, *self._kept = ops.describe_problem(operands, sizes, kind)
