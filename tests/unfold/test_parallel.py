@@ -332,7 +332,7 @@ def test_reports_are_in_the_callers_order() -> None:
 def test_too_few_iterations_are_told() -> None:
     layer = autapse.GRU(D, 16, dtype=torch.float64, unfold=Parallel(max_iterations=1))
     x = torch.randn(50, 3, D, dtype=torch.float64)
-    with pytest.warns(NotConvergedWarning, match="2 of 3 sequences did not converge.*Leave max_iterations out"):
+    with pytest.warns(NotConvergedWarning, match="2 of 3 sequences did not converge.*Use max_iterations=None"):
         output, _ = layer(x, lengths=[50, 1, 40])
     report = layer.reports[0]
     assert report.converged.tolist() == [False, True, False]
@@ -366,7 +366,7 @@ def test_second_derivatives_are_refused() -> None:
     x = torch.randn(5, 2, D, requires_grad=True)
     loss = layer(x)[0].square().sum()
     (gradient,) = torch.autograd.grad(loss, x, create_graph=True)
-    with pytest.raises(NotImplementedError, match="Leave unfold out"):
+    with pytest.raises(NotImplementedError, match="Use unfold=None"):
         gradient.sum().backward()
 
 
