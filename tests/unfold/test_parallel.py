@@ -409,7 +409,10 @@ def test_settings_are_checked(settings: dict[str, Any], message: str) -> None:
 def test_layers_check_it() -> None:
     with pytest.raises(autapse.checks.KindError, match="with its brackets"):
         autapse.GRU(3, 4, unfold=Parallel)
-    with pytest.raises(autapse.checks.KindError, match=r"be a strategy of autapse\.unfold, .*; got 'parallel'"):
+    with pytest.raises(
+        autapse.checks.KindError,
+        match=r"be a strategy of autapse.unfold, .*; got 'parallel'",
+    ):
         autapse.Recurrent(autapse.cells.RIN, 3, 4, unfold="parallel")  # type: ignore[arg-type]
     with pytest.raises(autapse.checks.InputError, match="checkpoint_every must be left out with unfold"):
         autapse.RIN(3, 4, unfold=Parallel(), checkpoint_every=4)
