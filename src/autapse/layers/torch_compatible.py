@@ -54,11 +54,11 @@ class TorchLayer(Layer):
         }
 
     def _torch_op(self) -> Any:
-        """Torch's op for the network that this layer is, or None where torch has none."""
+        """Torch's op for this network, or None if torch has none."""
         raise NotImplementedError
 
     def _whole(self, x: Tensor, h0: Any) -> tuple[Tensor, Any] | None:
-        # The common call, as torch.nn makes it: no rearranging of what the op takes as it is.
+        # The common call, as in torch.nn: the op takes the tensors as they are.
         op = self._torch_op()
         if op is None or kernels_serve(x) or 0 in x.shape or not self._as_torch:
             return None
@@ -114,7 +114,7 @@ class TorchLayer(Layer):
         return result
 
     def flatten_parameters(self) -> None:
-        """On a GPU, put the weights into one piece of memory, which cuDNN wants; elsewhere nothing."""
+        """On a GPU, put the weights into one piece of memory for cuDNN. Elsewhere do nothing."""
         weights = self._flat_weights()
         if (
             self._torch_op() is None
