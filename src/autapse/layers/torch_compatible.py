@@ -12,7 +12,6 @@ from torch.nn.utils.rnn import PackedSequence
 from autapse import cells, checks
 from autapse.cells import Cell
 from autapse.cells.base import cell_options
-from autapse.layers.compiled import never_compiled
 from autapse.layers.recurrent import Layer, Run, borrow, check_parameters, check_state, shapes_of
 from autapse.native.dispatch import kernels_serve
 from autapse.sequences.batch import SequenceBatch, check_input
@@ -55,7 +54,6 @@ class TorchLayer(Layer):
             for key, names in self._owned.items()
         }
 
-    @never_compiled
     def forward(
         self,
         x: Tensor | PackedSequence | None = None,
