@@ -222,3 +222,14 @@ def test_torch_comes_with_the_first_layer() -> None:
     environment = os.environ | {"PYTHONPATH": str(SOURCE.parent)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
     assert done.stdout.strip() == "True"
+
+
+def test_a_layer_does_not_load_the_compiler() -> None:
+    """Loading torch._dynamo takes as long as loading the rest of torch."""
+    code = (
+        "import sys, torch, autapse; autapse.GRU(3, 4)(torch.zeros(2, 1, 3)); autapse.ImplicitGRU(3, 4);"
+        " print('torch._dynamo' in sys.modules)"
+    )
+    environment = os.environ | {"PYTHONPATH": str(SOURCE.parent)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout.strip() == "False"

@@ -106,7 +106,7 @@ def test_the_stencil_decides(layer: Any, strategy: type) -> None:
         ),
         (lambda: autapse.GRU(D, H, unfold=Parallel), "Pass an instance, with its brackets."),
         (lambda: autapse.ImplicitGRU(D, H, bidirectional=True), "bidirectional must be False"),
-        (lambda: autapse.GRU(D, H)(torch.zeros(1, 1, D), keys=[1]), "keys must be left out: GRU is computed step by"),
+        (lambda: autapse.GRU(D, H)(torch.zeros(1, 1, D), keys=[1]), "keys must be None: GRU is computed step by"),
         (
             lambda: autapse.RIN(D, H)(torch.zeros(1, 1, D), start_states=torch.zeros(1, 1, H)),
             "start_states must be left",

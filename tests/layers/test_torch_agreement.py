@@ -238,6 +238,30 @@ def test_positional_arguments_are_torchs(name: str, arguments: tuple[Any, ...]) 
 
 
 @every_kind
+def test_torchs_names_of_the_arguments(name: str, options: dict[str, Any]) -> None:
+    theirs, layer = pair(name, options)
+    x, h = torch.randn(T, B, D, dtype=torch.float64), start(theirs, (B,))
+    close(flat(layer(input=x, hx=h)), flat(theirs(input=x, hx=h)))
+    close(flat(layer(x, hx=h)), flat(theirs(x, hx=h)))
+    close(flat(layer(input=x)), flat(theirs(input=x)))
+    close(flat(layer(x=x, h0=h, lengths=[T] * B)), flat(theirs(x, h)))
+    packed = pack_padded_sequence(x, torch.tensor([T] * B))
+    close(layer(input=packed, hx=h)[0].data, theirs(input=packed, hx=h)[0].data)
+
+
+@every_kind
+def test_an_argument_under_both_names(name: str, options: dict[str, Any]) -> None:
+    theirs, layer = pair(name, options)
+    x, h = torch.randn(T, B, D, dtype=torch.float64), start(theirs, (B,))
+    with pytest.raises(autapse.checks.InputError, match="input must be None if x is given"):
+        layer(x, input=x)
+    with pytest.raises(autapse.checks.InputError, match="hx must be None if h0 is given"):
+        layer(x, h, hx=h)
+    with pytest.raises(TypeError, match="input must be a tensor or a PackedSequence; got 'NoneType'"):
+        layer(hx=h)
+
+
+@every_kind
 def test_a_model_that_swaps_the_class_trains_alike(name: str, options: dict[str, Any]) -> None:
     theirs, layer = pair(name, options, num_layers=2)
     head = torch.nn.Linear(theirs(torch.zeros(1, D, dtype=torch.float64))[0].shape[-1], 1, dtype=torch.float64)

@@ -26,6 +26,7 @@ from autapse.solve import LinearReport, SolveReport
 from autapse.solve.report import warn_unsolved
 from autapse.unfold import Unfold, default_strategy, strategy_settings
 
+FIRST = 0  # the position of the first step of a sequence
 Hidden = Any  # what h0 and h_n are: a tensor, a tuple of one tensor per state, or tuples per layer; see Recurrent
 
 
@@ -61,7 +62,8 @@ class Recurrent(nn.Module):
             `autapse.unfold.Solve` if the cell looks ahead.
 
     Called with:
-        x: the input, [T, B, D], [T, D] for a single sequence, or a PackedSequence.
+        x: the input, [T, B, D], [T, D] for a single sequence, or a PackedSequence. RNN, GRU and LSTM also accept
+            torch.nn's names, `input` for x and `hx` for h0.
         h0: the initial state, [num_layers·directions, B, H]; zeros by default. A tuple with one such tensor per state
             if a cell has several, as LSTM. With a list as `hidden_size`, a tuple with a [directions, B, H] per layer
             instead of each tensor. For implicit layers a pair: the states before and after the sequence.
@@ -238,7 +240,7 @@ class Recurrent(nn.Module):
         x: Tensor | PackedSequence,  # [T, B, D], [B, T, D] if batch_first, [T, D], or packed
         h0: Hidden = None,  # zeros by default; of a layer that looks ahead the pair of states before and after
         lengths: Sequence[int] | Tensor | None = None,  # [B], of padded input
-        start: int = 0,  # position of the first step, for cells whose coefficients depend on it
+        start: int = FIRST,  # position of the first step, for cells whose coefficients depend on it
         return_states: bool = False,
         *,
         start_states: Any = None,  # as return_states gives them, or [T, B, H] of a single layer: where solves begin
@@ -249,7 +251,7 @@ class Recurrent(nn.Module):
         Past the end of a sequence output and states are zero; h_n is the state at its own end. States have batch and
         time in the order of the input (of padded input where it is packed).
         """
-        start = checks.integer("start", start, minimum=0)
+        start = checks.integer("start", start, minimum=0) if start is not FIRST else start
         self._check_parameters()
         if lengths is None and not return_states and isinstance(x, Tensor) and x.dim() == 3:
             whole = self._whole(x, h0)
@@ -441,7 +443,8 @@ def _make_cell(
 def borrow(template: Cell, parameters: dict[str, Any], **attributes: Any) -> Cell:
     """A cell like the template with the parameters that a layer has now: whatever replaced them reaches the cell."""
     cell = template.__class__.__new__(template.__class__)
-    cell.__dict__.update(template.__dict__, _parameters=parameters, **attributes)
+    # As plain attributes too: a module's search for a parameter takes longer than a small op.
+    cell.__dict__.update(template.__dict__, _parameters=parameters, **parameters, **attributes)
     return cell
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
 
 from autapse import cells, checks
 from autapse.cells import Cell
@@ -52,6 +53,20 @@ class TorchLayer(Layer):
             )
             for key, names in self._owned.items()
         }
+
+    def forward(
+        self,
+        x: Tensor | PackedSequence | None = None,
+        h0: Any = None,
+        *arguments: Any,
+        input: Tensor | PackedSequence | None = None,  # noqa: A002 (torch.nn's name for x)
+        hx: Any = None,  # torch.nn's name for h0
+        **keywords: Any,
+    ) -> tuple[Any, ...]:
+        """As `Recurrent.forward`. `input` and `hx` are torch.nn's names for `x` and `h0`."""
+        if input is not None or hx is not None:
+            x, h0 = _one_of("input", input, "x", x), _one_of("hx", hx, "h0", h0)
+        return super().forward(x, h0, *arguments, **keywords)  # type: ignore[arg-type]
 
     def _torch_op(self) -> Any:
         """Torch's op for this network, or None if torch has none."""
@@ -138,6 +153,13 @@ class TorchLayer(Layer):
                 False,
                 self.bidirectional,
             )
+
+
+def _one_of(name: str, value: Any, other: str, other_value: Any) -> Any:
+    """The value of an argument with two names. It is an error to use both."""
+    if value is not None and other_value is not None:
+        checks.fail(name, f"be None if {other} is given: both name the same argument", "both")
+    return other_value if value is None else value
 
 
 class RNN(TorchLayer):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from autapse.native import library
 from autapse.native.operands import DTYPES
@@ -14,17 +15,20 @@ def kernels_serve(x: Tensor, *others: Tensor) -> bool:
 
     Every caller that has both a kernel and a reference asks here.
     """
-    if x.device.type != "cpu":
+    if not x.is_cpu:
         return False
     if not library.available():
         library.warn_if_missing()
         return False
+    dtype = x.dtype
+    for tensor in others:
+        if tensor.dtype != dtype or not tensor.is_cpu:
+            return False
     return (
-        x.dtype in DTYPES
+        dtype in DTYPES
         and not torch.is_autocast_enabled("cpu")
         and not torch._C._are_functorch_transforms_active()  # vmap and others look inside an op
-        and torch.autograd.forward_ad._current_level < 0
-        and all(t.dtype == x.dtype and t.device == x.device for t in others)
+        and forward_ad._current_level < 0
     )
 
 

@@ -56,7 +56,7 @@ def scan(operands: Operands, sizes: Tensor, kind: Kind, keep_cells: bool, save: 
         return torch.ops.autapse.scan(*operands, sizes, *kind, keep_cells, save)
     if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in operands):
         return _Differentiable.apply(*operands, sizes, *kind, keep_cells, save)
-    return _forward(operands, sizes, kind, keep_cells, save)
+    return _forward(operands, sizes, kind, keep_cells, save, shared=True)
 
 
 class ScanPlan(NamedTuple):
@@ -65,6 +65,7 @@ class ScanPlan(NamedTuple):
     extent: Extent
     problem: library.ScanStruct  # without pointers; to be copied
     results: tuple[Shape, ...]  # the shapes of h, h_n, c, c_n and the reserve, if all are wanted
+    present: tuple[tuple[int, str], ...]  # the index and the name of each operand that there is
 
 
 def _plan(operands: Operands, sizes: Tensor, kind: Kind) -> ScanPlan:
@@ -78,7 +79,8 @@ def _cached_plan(kind: Kind, dtype: torch.dtype, *shapes: Shape | None) -> ScanP
     check_dtype(dtype)
     problem = library.ScanStruct(wide=dtype == torch.float64, **kind._asdict())
     problem.steps, problem.rows, problem.batch, problem.inputs, problem.hidden, problem.outputs, _ = extent
-    return ScanPlan(extent, problem, _result_shapes(extent, _reserve_columns(kind, extent, shapes[1:])))
+    present = tuple((n, name) for n, name in enumerate(Operands._fields) if shapes[n + 1] is not None)
+    return ScanPlan(extent, problem, _result_shapes(extent, _reserve_columns(kind, extent, shapes[1:])), present)
 
 
 def _reserve_columns(kind: Kind, extent: Extent, operands: Sequence[object]) -> int:
@@ -118,15 +120,14 @@ class Described(NamedTuple):
 def describe_problem(operands: Operands, sizes: Tensor, kind: Kind) -> Described:
     """The problem of a scan. All is checked here except the values of `sizes`, which the library checks."""
     plan = _plan(operands, sizes, kind)
-    operands = Operands._make(dense(Operands._fields, operands, operands.x.dtype))
+    held = dense(Operands._fields, operands, operands.x.dtype)
     (sizes,) = dense(("sizes",), (sizes,), torch.int64)
     problem = library.ScanStruct.from_buffer_copy(plan.problem)
     problem.threads = torch.get_num_threads()
     problem.sizes = sizes.data_ptr()
-    for name, tensor in zip(Operands._fields, operands, strict=True):
-        if tensor is not None:
-            setattr(problem, name, tensor.data_ptr())
-    return Described(problem, operands, sizes, plan)
+    for n, name in plan.present:
+        setattr(problem, name, held[n].data_ptr())
+    return Described(problem, Operands(*held), sizes, plan)
 
 
 def fail_sizes(sizes: Tensor, extent: Extent, reverse: bool) -> NoReturn:
@@ -137,9 +138,18 @@ def fail_sizes(sizes: Tensor, extent: Extent, reverse: bool) -> NoReturn:
     checks.fail("sizes", rule, [*values[:8], "..."] if len(values) > 8 else values, kind=checks.ShapeError)
 
 
-def _forward(operands: Operands, sizes: Tensor, kind: Kind, keep_cells: bool, save: bool) -> Scan:
+def _forward(
+    operands: Operands,
+    sizes: Tensor,
+    kind: Kind,
+    keep_cells: bool,
+    save: bool,
+    shared: bool = False,  # whether results that are not wanted may be the same empty tensor, as they may not in an op
+) -> Scan:
     problem, operands, sizes, plan = describe_problem(operands, sizes, kind)
-    results = [fresh(operands.x, shape) for shape in _wanted(plan.results, keep_cells, save)]
+    none = operands.x.new_empty(0) if shared else None
+    wanted = _wanted(plan.results, keep_cells, save)
+    results = [none if none is not None and shape == (0,) else fresh(operands.x, shape) for shape in wanted]
     h, h_n, c, c_n, reserve = results
     problem.h, problem.h_n, problem.c_n = h.data_ptr(), h_n.data_ptr(), c_n.data_ptr()
     problem.c = c.data_ptr() if plan.extent.cells and (keep_cells or save) else None

@@ -15,7 +15,7 @@ from autapse.sequences.lengths import brief, checked_lengths, running
 from autapse.sequences.packed import packed_rows, packed_sizes
 
 
-@dataclass
+@dataclass(slots=True)
 class SequenceBatch:
     """The steps of all sequences as rows, in the order of a PackedSequence: longest sequence first, step by step.
 

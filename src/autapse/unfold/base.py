@@ -44,10 +44,9 @@ class Unfold(ABC):
         keys: Any = None,
     ) -> Unfold:
         """The strategy for one call of a layer, whose `run` is called for each cell."""
-        for name, value in (("start_states", start_states), ("keys", keys)):
-            if value is not None:
-                cell = type(next(iter(cells.values()))).__name__
-                checks.fail(name, f"be left out: {cell} is computed step by step and needs no start", "a value")
+        if start_states is not None or keys is not None:
+            name, cell = "keys" if start_states is None else "start_states", type(next(iter(cells.values()))).__name__
+            checks.fail(name, f"be None: {cell} is computed step by step and needs no start", "a value")
         return self
 
     def words(self) -> list[str]:
