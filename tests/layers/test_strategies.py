@@ -109,7 +109,7 @@ def test_the_stencil_decides(layer: Any, strategy: type) -> None:
         (lambda: autapse.GRU(D, H)(torch.zeros(1, 1, D), keys=[1]), "keys must be None: GRU is computed step by"),
         (
             lambda: autapse.RIN(D, H)(torch.zeros(1, 1, D), start_states=torch.zeros(1, 1, H)),
-            "start_states must be left",
+            "start_states must be None",
         ),
     ],
 )
