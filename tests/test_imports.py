@@ -16,8 +16,9 @@ import autapse
 
 SOURCE = Path(autapse.__file__).parent
 
-# Messages, atomic writes, names on first use, printing, how a command ends, plugins, records: no networks.
-BOTTOM = {"checks", "files", "lazy", "terminal", "console", "exit_codes", "plugins", "records", "per_thread"}
+# Messages, atomic writes, names on first use, printing, how a command ends, plugins, records, help texts: no networks.
+BOTTOM = {"checks", "files", "lazy", "terminal", "console", "exit_codes", "plugins", "records", "docstrings"}
+BOTTOM |= {"per_thread"}
 RULES = {"cells", "forms", "solve", "gradient", "native"}
 LAYERS = BOTTOM | RULES | {"sequences", "unfold"}
 MODELS = LAYERS | {"layers"}
@@ -31,6 +32,7 @@ MAY_IMPORT = {
     "exit_codes": set(),
     "plugins": {"checks"},
     "records": {"checks"},
+    "docstrings": set(),
     "per_thread": set(),
     "forms": BOTTOM | RULES - {"cells"} | {"sequences"},
     "cells": BOTTOM | RULES,

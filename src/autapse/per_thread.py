@@ -1,4 +1,4 @@
-"""PerThread: what the last call of a layer left behind, kept apart for each thread."""
+"""PerThread: an attribute that has its own value in each thread."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ Item = TypeVar("Item")
 
 
 class PerThread(threading.local, Generic[Item]):
-    """An attribute of a class that holds a list per object and thread, empty until it is set.
+    """A class attribute with a list per object and thread, empty until it is set.
 
-    The lists are kept here and not in the object. So threads that share a layer do not see each other's calls, and
-    copies and pickles of a layer have nothing of it. A list goes with its object or its thread, whichever ends first.
+    The lists are not in the object. So threads that share a layer do not see each other's reports, and copies and
+    pickles of a layer do not contain them. A list is deleted with its object or its thread, whichever ends first.
     """
 
     def __init__(self) -> None:  # once in each thread that uses it

@@ -271,7 +271,7 @@ class Misshapen(Elman):
 @pytest.mark.parametrize(
     ("make", "kind", "message"),
     [
-        (lambda: Closed(D, H)(torch.zeros(B, D)), InputError, "phi of Closed must depend on its arguments only"),
+        (lambda: Closed(D, H)(torch.zeros(B, D)), InputError, "phi of Closed must depend only on its arguments"),
         (
             lambda: Misshapen(D, H)(torch.zeros(B, D)),
             ShapeError,
@@ -285,7 +285,7 @@ class Misshapen(Elman):
         (
             lambda: autapse.cells.EquilibriumLinear(D, H, alignment="first_order", solver="newton"),
             InputError,
-            'solver must be left out with alignment="first_order"',
+            'solver must be None with alignment="first_order"',
         ),
         (lambda: autapse.cells.ImplicitMidpoint(D, H, step=0.0), InputError, "step must be a finite number above 0"),
         (

@@ -148,11 +148,14 @@ def test_eta_starts_at_a_hundredth_and_returns_there(name: str) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"eta": 1.0}, "eta must go with inner_steps; got 1.0."),
-        ({"inner_steps": 1, "max_length": 3}, 'max_length must go with eta="per_position" or "per_step" only; got 3.'),
+        ({"eta": 1.0}, "eta must be used with inner_steps; got 1.0."),
+        (
+            {"inner_steps": 1, "max_length": 3},
+            'max_length must be used with eta="per_position" or "per_step" only; got 3.',
+        ),
         ({"inner_steps": 0}, "inner_steps must be an integer of at least 1; got 0."),
-        ({"inner_steps": 1, "solver": "newton"}, "solver must be left out with inner_steps, which solves nothing"),
-        ({"inner_steps": 1, "rtol": 1e-3}, "rtol must be left out with inner_steps, which solves nothing"),
+        ({"inner_steps": 1, "solver": "newton"}, "solver must be None with inner_steps, which solves nothing"),
+        ({"inner_steps": 1, "rtol": 1e-3}, "rtol must be None with inner_steps, which solves nothing"),
         ({"inner_steps": 1, "eta": "per_step"}, 'max_length must be given with eta="per_step"; got None.'),
         ({"inner_steps": 1, "eta": "each"}, "eta must be one of shared, per_position, per_step; got 'each'."),
         ({"inner_steps": 1, "eta": float("nan")}, "eta must be a finite number; got nan."),

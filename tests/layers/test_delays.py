@@ -149,7 +149,7 @@ def test_a_single_step_and_its_jacobian() -> None:
 
 
 def test_what_does_not_fit() -> None:
-    with pytest.raises(InputError, match=r"unfold must be left out: Delayed has the stencil \(-1, -4\)"):
+    with pytest.raises(InputError, match=r"unfold must be None: Delayed has the stencil \(-1, -4\)"):
         autapse.Recurrent(Delayed, D, H, unfold=autapse.unfold.Parallel())
     layer = autapse.Recurrent(Delayed, D, H)
     with pytest.raises(InputError, match="h0 must be a tuple of 4 states"):

@@ -275,11 +275,11 @@ def test_solutions_are_kept_by_key_within_their_bound() -> None:
 
 
 def test_keys_are_checked() -> None:
-    with pytest.raises(checks.InputError, match=r"keys must go with a layer that keeps solutions.*cache=256"):
+    with pytest.raises(checks.InputError, match=r"keys must be used with a layer that has a cache.*cache=256"):
         make()(data(T, 2, D), keys=[1, 2])
     with pytest.raises(checks.InputError, match=r"keys must be one per sequence, 2 in all"):
         make(cache=1.0)(data(T, 2, D), keys=[1])
-    with pytest.raises(checks.InputError, match=r"keys must be names that can be looked up"):
+    with pytest.raises(checks.InputError, match=r"keys must be hashable, such as numbers or words"):
         make(cache=1.0)(data(T, 2, D), keys=[[1], [2]])
 
 
@@ -348,7 +348,7 @@ def test_a_nonlinear_rule_against_finite_differences() -> None:
 def test_a_function_with_parameters_of_its_own_is_refused() -> None:
     weight = torch.nn.Parameter(data(H, H))
     layer = autapse.Implicit(lambda x, p, n: torch.tanh(x + p @ weight), hidden_size=H)
-    with pytest.raises(checks.InputError, match=r"rule must be a function of its arguments alone.*torch.nn.Module"):
+    with pytest.raises(checks.InputError, match=r"rule must use only its arguments.*torch.nn.Module"):
         layer(data(T, 2, H))
     with torch.no_grad():
         layer(data(T, 2, H))
@@ -410,7 +410,7 @@ def test_calls_are_checked() -> None:
         layer.stream()
     with pytest.raises(NotImplementedError, match="no single step"):
         autapse.cells.ImplicitGRU(D, H)(torch.zeros(2, D))
-    with pytest.raises(checks.ShapeError, match="rule must give a tensor of the shape of its neighbours"):
+    with pytest.raises(checks.ShapeError, match="rule must return a tensor of the shape of its neighbours"):
         autapse.Implicit(lambda x, p, n: x[:, :1], hidden_size=2)(torch.zeros(4, 1, 2))
     with pytest.raises(checks.InputError, match="hidden_size must be given"):
         autapse.Implicit(lambda x, p, n: x)

@@ -93,12 +93,12 @@ def test_the_stencil_decides(layer: Any, strategy: type) -> None:
     [
         (
             lambda: autapse.ImplicitGRU(D, H, unfold=Parallel()),
-            "unfold must be left out: ImplicitGRU has the stencil (-1,",
+            "unfold must be None: ImplicitGRU has the stencil (-1,",
         ),
         (lambda: autapse.ImplicitGRU(D, H, unfold=Scan()), "unfold must be left out: ImplicitGRU looks ahead"),
         (lambda: autapse.ImplicitGRU(D, H, checkpoint_every=5), "option of ImplicitGRU must be one of this layer's"),
-        (lambda: autapse.EquilibriumTanh(D, H, unfold=Parallel()), "unfold must be left out: EquilibriumTanh has the"),
-        (lambda: autapse.GRU(D, H, unfold=Solve()), "unfold must be left out: GRU does not look ahead"),
+        (lambda: autapse.EquilibriumTanh(D, H, unfold=Parallel()), "unfold must be None: EquilibriumTanh has the"),
+        (lambda: autapse.GRU(D, H, unfold=Solve()), "unfold must be None: GRU does not look ahead"),
         (lambda: autapse.GRU(D, H, cache=5), "option of GRU must be one of this layer's: reset; got 'cache'."),
         (
             lambda: autapse.GRU(D, H, unfold=Parallel(), checkpoint_every=2),

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated
 D, H, T, B = 2, 2, 3, 2
 STEP = 1e-3  # of the differences, whose formulas leave errors of its fourth power
 FLOAT64 = {"dtype": torch.float64}
-REVERSE, SCAN, SAMPLES = "Use reverse mode", "Leave unfold out", "Put the samples into the batch"
+REVERSE, SCAN, SAMPLES = "Use reverse mode", "Use unfold=None", "Put the samples into the batch"
 
 
 def settling(h: Tensor, previous: Tensor, x: Tensor) -> Tensor:

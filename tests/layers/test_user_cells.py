@@ -305,3 +305,16 @@ def test_a_form_of_a_users_own_keeps_its_step(bidirectional: bool) -> None:
     if not bidirectional:
         stream = layer.stream(5)
         assert torch.allclose(torch.stack([stream(x_t) for x_t in x]), output, atol=1e-6)
+
+
+def test_a_drive_of_ones_own_may_use_that_of_its_base() -> None:
+    class Doubled(autapse.cells.GRU):
+        def drive(self, x: Tensor) -> Tensor:
+            return super().drive(2 * x)
+
+    torch.manual_seed(0)
+    doubled = autapse.Recurrent(Doubled, 3, 4, dtype=torch.float64)
+    torch.manual_seed(0)
+    plain = autapse.Recurrent(autapse.cells.GRU, 3, 4, dtype=torch.float64)
+    x = torch.randn(5, 2, 3, dtype=torch.float64)
+    torch.testing.assert_close(doubled(x)[0], plain(2 * x)[0])

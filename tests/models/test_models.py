@@ -112,7 +112,7 @@ def test_a_cell_class_serves_as_a_network():
     ("make", "message"),
     [
         (lambda: Classifier(autapse.GRU(3, 4), 2, 2), "cell must have input_size 2, the number of features .*; got 3"),
-        (lambda: Classifier(autapse.GRU(3, 4), 3, 2, hidden_size=9), "hidden_size must be omitted with a layer"),
+        (lambda: Classifier(autapse.GRU(3, 4), 3, 2, hidden_size=9), "hidden_size must be omitted if cell is a layer"),
         (lambda: Classifier(torch.nn.GRU(3, 4), 3, 2), "cell must be a cell class or a layer class"),
         (lambda: Classifier(None, 3, 2), "cell must be a cell class or a layer class"),
         (lambda: QuestionAnswering(autapse.GRU(3, 4), 1, 2, embedding_size=[3]), "model makes three layers of it"),

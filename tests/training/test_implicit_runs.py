@@ -112,7 +112,7 @@ def test_tolerances_and_caches_in_names() -> None:
         ("implicitgru:tolerance=tight", "tolerance must be a number or autapse.solve.Tolerance.*got 'tight'"),
         ("implicitgru:cache=-1", "cache must be .*got -1"),
         ("implicitgru:cache=big", "cache must be .*got 'big'"),
-        ("implicitgru:cache=1:cache=2", "name each option once, cache among them"),
+        ("implicitgru:cache=1:cache=2", "have each option once, also cache"),
         ("implicitgru:stencil=(0,1)", "stencil must name each offset once, and not 0"),
         ("implicitgru:solver=paper", "options from: "),
         ("gru:cache=1", "options from: "),

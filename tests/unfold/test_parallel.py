@@ -332,7 +332,7 @@ def test_reports_are_in_the_callers_order() -> None:
 def test_too_few_iterations_are_told() -> None:
     layer = autapse.GRU(D, 16, dtype=torch.float64, unfold=Parallel(max_iterations=1))
     x = torch.randn(50, 3, D, dtype=torch.float64)
-    with pytest.warns(NotConvergedWarning, match="2 of 3 sequences did not converge.*Leave max_iterations out"):
+    with pytest.warns(NotConvergedWarning, match="2 of 3 sequences did not converge.*Use max_iterations=None"):
         output, _ = layer(x, lengths=[50, 1, 40])
     report = layer.reports[0]
     assert report.converged.tolist() == [False, True, False]
@@ -366,7 +366,7 @@ def test_second_derivatives_are_refused() -> None:
     x = torch.randn(5, 2, D, requires_grad=True)
     loss = layer(x)[0].square().sum()
     (gradient,) = torch.autograd.grad(loss, x, create_graph=True)
-    with pytest.raises(NotImplementedError, match="Leave unfold out"):
+    with pytest.raises(NotImplementedError, match="Use unfold=None"):
         gradient.sum().backward()
 
 
@@ -409,7 +409,10 @@ def test_settings_are_checked(settings: dict[str, Any], message: str) -> None:
 def test_layers_check_it() -> None:
     with pytest.raises(autapse.checks.KindError, match="with its brackets"):
         autapse.GRU(3, 4, unfold=Parallel)
-    with pytest.raises(autapse.checks.KindError, match=r"be a strategy of autapse\.unfold, .*; got 'parallel'"):
+    with pytest.raises(
+        autapse.checks.KindError,
+        match=r"be a strategy of autapse.unfold, .*; got 'parallel'",
+    ):
         autapse.Recurrent(autapse.cells.RIN, 3, 4, unfold="parallel")  # type: ignore[arg-type]
     with pytest.raises(autapse.checks.InputError, match="checkpoint_every must be left out with unfold"):
         autapse.RIN(3, 4, unfold=Parallel(), checkpoint_every=4)

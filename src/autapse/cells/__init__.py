@@ -1,7 +1,7 @@
 """What one step is: one network per file, its equation as the docstring."""
 
 from autapse.cells.antisymmetric import Antisymmetric
-from autapse.cells.base import Cell, FormCell
+from autapse.cells.base import Cell, FormCell, constructor_arguments
 from autapse.cells.equilibrium import EquilibriumRule
 from autapse.cells.equilibrium_linear import EquilibriumLinear
 from autapse.cells.equilibrium_tanh import EquilibriumTanh
@@ -16,6 +16,7 @@ from autapse.cells.orthogonal import OrthogonalRNN, SpectralRNN
 from autapse.cells.rin import RIN
 from autapse.cells.rnn import IRNN, RNN
 from autapse.cells.ugrnn import UGRNN
+from autapse.docstrings import arguments, example, prose
 
 __all__ = [
     "ERNN",
@@ -40,3 +41,16 @@ __all__ = [
     "OrthogonalRNN",
     "SpectralRNN",
 ]
+
+
+def _complete_help(cell: type[Cell]) -> None:
+    """Add the arguments that a cell has from its base classes to its help, and an example."""
+    names = ["input_size", "hidden_size", *constructor_arguments(cell)]
+    texts = arguments(names, *(base.__doc__ for base in cell.__mro__ if issubclass(base, Cell)))
+    shown = example(f"autapse.Recurrent(autapse.cells.{cell.__name__}, 3, 4)")
+    cell.__doc__ = "\n\n".join([prose(cell.__doc__), texts, shown])
+
+
+for _name in __all__:
+    if _name not in ("Cell", "EquilibriumRule", "FormCell"):  # base classes, with a help of their own
+        _complete_help(globals()[_name])

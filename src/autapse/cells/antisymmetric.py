@@ -17,11 +17,16 @@ from autapse.forms import Form, Leaky, SharedGate
 class Antisymmetric(FormCell):
     """h' = h + ε·tanh((W − Wᵀ − γI)·h + V·x + b)
 
-    AntisymmetricRNN paper, equation 12; W is strictly upper triangular, n(n−1)/2 free parameters. With `gated`,
-    equation 13: h' = h + ε·z ∘ tanh(M·h + V_h·x + b_h), z = σ(M·h + V_z·x + b_z), both with the same M = W − Wᵀ − γI.
-    `structured=False` is the paper's ablation, M = W − γI with a full W. V ~ N(0, 1/m), W ~ N(0, init_scale²/n) as
-    variances, b = 0 (appendix C). `step` is ε and `diffusion` γ; at h = 0 without input or bias the step is stable if
-    γ ≥ ε(γ² + μ²)/2 for each eigenvalue ±iμ of W − Wᵀ, which the defaults need not meet.
+    AntisymmetricRNN paper, equation 12; W is strictly upper triangular, with n(n−1)/2 free parameters. V starts normal
+    with variance 1/m, W with variance init_scale²/n, b = 0 (appendix C). At h = 0 without input or bias the step is
+    stable if γ ≥ ε(γ² + μ²)/2 for each eigenvalue ±iμ of W − Wᵀ. The defaults need not satisfy this.
+
+    Args:
+        step: ε.
+        diffusion: γ.
+        gated: equation 13, h' = h + ε·z ∘ tanh(M·h + V_h·x + b_h) with z = σ(M·h + V_z·x + b_z) and M = W − Wᵀ − γI.
+        structured: False is the paper's ablation, M = W − γI with a full W.
+        init_scale: scale of the initial W.
     """
 
     renamed: ClassVar[dict[str, str]] = {"step": "step_size"}
@@ -61,7 +66,7 @@ class Antisymmetric(FormCell):
         zeros_(self.bias_h)
 
     def matrix(self) -> Tensor:
-        """M = W − Wᵀ − γI, or W − γI where unstructured."""
+        """M = W − Wᵀ − γI, or W − γI if it is not structured."""
         return damped(self.weight_hh, self.hidden_size, self.diffusion, self.structured)
 
     def prepare(self) -> Form:

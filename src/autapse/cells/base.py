@@ -73,7 +73,8 @@ class Cell(nn.Module):
 
     def drive(self, x: Tensor) -> Tensor:  # [..., D] -> [..., G]
         """All that depends on the input alone, for all steps at once: W·x + b, or the input itself."""
-        return self.driver()(x)
+        affine = self.affine()
+        return x if affine is None else F.linear(x, *affine)
 
     def prepare(self) -> Any:
         """The effective matrices and coefficients, once per sequence; `step` gets them as `weights`."""

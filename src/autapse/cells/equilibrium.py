@@ -1,4 +1,4 @@
-"""EquilibriumRule: a step whose state has settled, h' = φ(h', h, x)."""
+"""EquilibriumRule: a step that solves an equation for its state, h' = φ(h', h, x)."""
 
 from __future__ import annotations
 
@@ -24,41 +24,50 @@ from autapse.solve.direct import Direct
 from autapse.solve.report import warn_unsolved
 
 IMPLICIT = Implicit()
-RTOL = {torch.float32: 1e-6, torch.float64: 1e-12}  # a few roundings: Newton doubles the digits at each iteration
+RTOL = {torch.float32: 1e-6, torch.float64: 1e-12}  # a few rounding errors: Newton's method doubles the digits
 
 
 class EquilibriumRule(InnerSteps, Cell):
-    """h' = φ(h', h, u): the state at which the self-feedback of a step has settled.
+    """h' = φ(h', h, u), an equilibrium that is solved at each step
 
-    ERNN paper, section 3.1. A rule of your own makes its parameters in `__init__`, returns those that φ uses from
-    `prepare` (a tensor, or tuples, lists and dicts of them) and writes `phi`, which may use its arguments only; usually
-    also `drive`.
+    ERNN paper, section 3.1. A subclass makes its parameters in `__init__`, returns those that φ uses from `prepare` (a
+    tensor, or tuples, lists and dicts of tensors) and writes `phi`, which may use only its arguments. It usually also
+    writes `drive`.
 
-    By default the equation is solved at each step, to the relative residual `rtol`. The gradient is implicit: at the
-    solution one linear system with (I − ∂φ/∂h')ᵀ per step, whichever solver found it; derivatives of any order.
+    The gradient is implicit: each step solves one linear system with (I − ∂φ/∂h')ᵀ at the solution. It does not depend
+    on the solver, and there are derivatives of any order.
 
-    With `inner_steps=K` nothing is solved. The network takes K learned steps from h towards the equilibrium, the
-    paper's equation 9: h⁽ᵏ⁾ = (1 − η)·h⁽ᵏ⁻¹⁾ + η·φ(h⁽ᵏ⁻¹⁾, h, u). η starts at 10⁻² and is learned; `eta=1.0` is the
-    plain recursion of equation 4.
+    With `inner_steps=K` no equation is solved. The network takes K learned steps from h towards the equilibrium, the
+    paper's equation 9: h⁽ᵏ⁾ = (1 − η)·h⁽ᵏ⁻¹⁾ + η·φ(h⁽ᵏ⁻¹⁾, h, u). η starts at 10⁻²; `eta=1.0` is the recursion of
+    equation 4.
 
     Args:
         input_size: features per step.
         hidden_size: units.
         bias: whether the rule has a bias.
-        solver: one of `autapse.solve`, "newton" or "inexact_newton"; None is the rule's own way, which is Newton's
-            method unless it has a better one.
-        rtol: relative residual to reach; None is a few roundings, 1e-6 in float32 and 1e-12 in float64.
-        gradient: one of `autapse.gradient`; None is `Implicit()`.
-        inner_steps: K learned steps instead of a solution; None solves the equation.
-        eta: with `inner_steps`, "shared" (one number), "per_position" (η_t for each position), "per_step" (η_t⁽ᵏ⁾ for
-            each position and inner step), or a number that is not learned.
-        max_length: positions that have an η of their own; the last one holds for later positions.
+        solver: a solver of `autapse.solve`, "newton" or "inexact_newton". None: the rule's own method, which is
+            Newton's method for most rules.
+        rtol: relative residual to reach. None: 1e-6 in float32 and 1e-12 in float64.
+        gradient: one of `autapse.gradient`. None: `Implicit()`.
+        inner_steps: K, the number of learned steps. None: solve the equation.
+        eta: with `inner_steps`, "shared" (one η), "per_position" (η_t for each position), "per_step" (η_t⁽ᵏ⁾ for each
+            position and inner step), or a number that is not learned.
+        max_length: with "per_position" and "per_step", the number of positions that have their own η; later ones use
+            the last.
         device: where the parameters are.
-        dtype: of the parameters.
+        dtype: type of the parameters.
+
+    >>> class Half(autapse.cells.EquilibriumRule):
+    ...     def phi(self, h, previous, u, weights):
+    ...         return torch.tanh(0.5 * h + 0.3 * previous + u)
+    >>> layer = autapse.Equilibrium(Half, 4, 4)
+    >>> output, h_n = layer(torch.ones(5, 2, 4))
+    >>> layer.reports[0].all_converged
+    True
     """
 
     stencil = (-1, 0)
-    floor: float = 0.0  # least |1 − ∂φ/∂h'| where it is diagonal
+    floor: float = 0.0  # smallest |1 − ∂φ/∂h'| that is divided by, if ∂φ/∂h' is diagonal
 
     def __init__(
         self,
@@ -76,57 +85,57 @@ class EquilibriumRule(InnerSteps, Cell):
     ) -> None:
         super().__init__(input_size, hidden_size, bias, device, dtype)
         self.solver, self._solver = solver, _checked_solver(solver)
-        self.factorises = solver in (None, "newton")  # I − ∂φ/∂h, so that its condition costs little
+        self.factorises = solver in (None, "newton")  # I − ∂φ/∂h, so its condition costs little
         self.rtol = None if rtol is None else checks.number("rtol", rtol, low=0.0)
         if gradient is not None and not isinstance(gradient, Gradient):
             checks.fail("gradient", "be one of autapse.gradient, such as Phantom(5)", gradient, kind=checks.KindError)
         self.gradient = gradient
         of_steps: dict[str, Any] = {"eta": None if eta == "shared" else eta, "max_length": max_length}
         of_solver: dict[str, Any] = {"solver": solver, "rtol": rtol, "gradient": gradient}
-        rule = "go with inner_steps" if inner_steps is None else "be left out with inner_steps, which solves nothing"
+        rule = "be used with inner_steps" if inner_steps is None else "be None with inner_steps, which solves nothing"
         for name, value in (of_steps if inner_steps is None else of_solver).items():
             if value is not None:
                 checks.fail(name, rule, value)
         self._make_rate(inner_steps, eta, max_length)
-        self._looked_at = False
+        self._checked = False  # whether the result of `phi` has been checked
 
     # What a subclass writes -------------------------------------------------------------------------------------
 
     def phi(
         self,
-        h: Tensor,  # [B, H], the state that the step looks for
+        h: Tensor,  # [B, H], the unknown state after the step
         previous: Tensor,  # [B, H], the state before the step
         u: Tensor,  # [B, G], the drive at this step
-        weights: Any,  # what prepare() made
+        weights: Any,  # the result of prepare()
     ) -> Tensor:  # [B, H]
         """The right side of the equation."""
         raise NotImplementedError(f"{type(self).__name__} must define phi(h, previous, u, weights).")
 
     def feedback(self, h: Tensor, previous: Tensor, u: Tensor, weights: Any) -> Tensor:
-        """∂φ/∂h, [B, H, H], or [B, H] where no unit feeds another; by automatic differentiation unless written."""
+        """∂φ/∂h, [B, H, H], or [B, H] if it is diagonal. By default by automatic differentiation."""
         pull = torch.func.vjp(lambda at: self.phi(at, previous, u, weights), h)[1]
         each = torch.eye(h.shape[1], dtype=h.dtype, device=h.device)[:, None].expand(-1, len(h), -1)
         (rows,) = torch.func.vmap(pull)(each)
         return rows.transpose(0, 1)
 
     def start(self, previous: Tensor, u: Tensor, weights: Any) -> Tensor:
-        """Where the solver starts: the state before the step, as in the paper's equation 4."""
+        """The first point of the solver: the state before the step, as in the paper's equation 4."""
         return previous
 
     def reset_parameters(self) -> None:
-        """Draw the initial parameters again: uniform in ±1/√hidden_size unless a rule says otherwise; η = 10⁻²."""
+        """Draw the initial parameters again: by default uniform in ±1/√hidden_size, and η = 10⁻²."""
         uniform_(self.hidden_size, *(p for p in self.parameters() if p is not self._eta))
         self.reset_rate()
 
     def one_step(self, weights: Any) -> tuple[Tensor, str] | None:
-        """R and the activation, where φ(h, h, u) is act(u + R·h): one learned step is then the leaky form."""
+        """R and the activation if φ(h, h, u) is act(u + R·h), so that one learned step is the leaky form. Or None."""
         return None
 
     # What every rule offers -------------------------------------------------------------------------------------
 
     def fused(self, weights: Any) -> Form | None:
         own = next(owner for owner in type(self).__mro__ if "one_step" in vars(owner) or "phi" in vars(owner))
-        # A subclass that writes another φ has to write `one_step` too.
+        # A subclass that overrides φ must override `one_step` too.
         if self.inner_steps != 1 or "one_step" not in vars(own) or type(self).step is not EquilibriumRule.step:
             return None
         parts, eta = self.one_step(weights), self.rates()
@@ -156,7 +165,7 @@ class EquilibriumRule(InnerSteps, Cell):
         return self.solved_step(u, carried, weights)
 
     def solved_step(self, u: Tensor, state: State, weights: Any) -> tuple[State, SolveReport]:
-        """`step`, and how the solve of each row went."""
+        """`step`, and its report with one entry per row."""
         (previous,) = state
         with without_autocast(previous.device.type):  # half precision cannot reach the tolerance
             dtype = torch.promote_types(u.dtype, previous.dtype)
@@ -167,21 +176,21 @@ class EquilibriumRule(InnerSteps, Cell):
         return (h.to(dtype),), report
 
     def settle(self, previous: Tensor, u: Tensor, weights: Any) -> tuple[Tensor, SolveReport]:
-        """The state after a step, with its gradient, and how the solve of each row went."""
+        """The state after a step, with its gradient, and the report with one entry per row."""
         if previous.is_meta:
             return torch.empty_like(previous), SolveReport.empty("nothing", len(previous))
         rtol = self.tolerance(u)
-        self._look_at(previous, u, weights)
+        self._check_phi(previous, u, weights)
         return settle(self, previous, u, weights, self._solver or newton(rtol), rtol, self.gradient or IMPLICIT)
 
     def tolerance(self, like: Tensor) -> float:
         """The relative residual to reach."""
         return RTOL.get(like.dtype, 1e-2) if self.rtol is None else self.rtol
 
-    def _look_at(self, previous: Tensor, u: Tensor, weights: Any) -> None:
-        if self._looked_at:
+    def _check_phi(self, previous: Tensor, u: Tensor, weights: Any) -> None:
+        if self._checked:
             return
-        self._looked_at = True
+        self._checked = True
 
         def look(*tensors: Tensor) -> None:
             with torch.enable_grad():
@@ -193,14 +202,14 @@ class EquilibriumRule(InnerSteps, Cell):
                 checks.fail(name, rule, got, kind=checks.ShapeError)
             if y.requires_grad:
                 remedy = "Return the parameters from prepare(); phi gets them as weights."
-                checks.fail(name, "depend on its arguments only, or their gradients would be lost", "a graph", remedy)
+                checks.fail(name, "depend only on its arguments, or gradients are lost", "a graph", remedy)
 
         arguments = DifferentiableStep(self, previous, u, weights).arguments
         observe(look, *DifferentiableStep(self, previous, u, weights).tensors)
 
 
 class FunctionRule(EquilibriumRule):
-    """h' = φ(h', h, x) with a function or module of yours, phi(h, previous, x)."""
+    """h' = φ(h', h, x) with a given function or module phi(h, previous, x)."""
 
     def __init__(self, input_size: int, hidden_size: int, phi: Callable[..., Tensor], **keywords: Any) -> None:
         super().__init__(input_size, hidden_size, **keywords)
@@ -211,7 +220,7 @@ class FunctionRule(EquilibriumRule):
     renamed: ClassVar[dict[str, str]] = {"phi": "function"}
 
     def reset_parameters(self) -> None:
-        """That of the module, where it has one."""
+        """Call `reset_parameters` of the module, if it has one."""
         reset = getattr(self.function, "reset_parameters", None)
         if reset is not None:
             reset()
@@ -229,7 +238,7 @@ class FunctionRule(EquilibriumRule):
 
 @cache
 def newton(rtol: float) -> Solver:
-    """The solver of a rule that has no better way."""
+    """The default solver of a rule."""
     atol = 0.1 * rtol  # cancellation: a state near zero that is a difference of large terms
     first = solve.Newton(linear=Direct(), line_search=True, max_iterations=40, atol=atol)
     return solve.Chain(first, solve.InexactNewton(atol=atol), rtol=rtol)

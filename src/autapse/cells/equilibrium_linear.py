@@ -21,27 +21,28 @@ from autapse.solve.report import merge
 
 
 class Weights(NamedTuple):
-    """What a step uses."""
+    """The matrices of a step."""
 
     U: Tensor
     V: Tensor
-    first_order: Tensor | None = None  # I + U, or
-    LU: Tensor | None = None  # the factors of I − U,
+    first_order: Tensor | None = None  # I + U, for alignment="first_order"
+    LU: Tensor | None = None  # the factors of I − U, for alignment="exact", with the following
     pivots: Tensor | None = None
-    ill: Tensor | None = None  # [] bool, whether it is ill-conditioned,
-    bulk: Tensor | None = None  # [], and 1 + ‖U‖
+    ill: Tensor | None = None  # [] bool, whether I − U is ill-conditioned
+    bulk: Tensor | None = None  # [], 1 + ‖U‖
 
 
 class EquilibriumLinear(EquilibriumRule):
     """h' = U·h' + V·h + W·x + b
 
-    ERNN paper, equation 10. Its solution is in closed form, h' = (I − U)⁻¹·(V·h + W·x + b), by a factorisation that is
-    made once per sequence. Where I − U is so nearly singular that rounding may cost half of the digits of h', the
-    report says so (`Reason.ILL_CONDITIONED`). `alignment="first_order"` is the paper's equation 11, I + U for
-    (I − U)⁻¹, which misses the equilibrium by U²·(V·h + W·x + b): that is the report's residual. V and W start uniform
-    in ±1/√n, U = 0, b = 0 (the paper does not state it). `solver`, `rtol`, `gradient` and the learned steps
-    (`inner_steps`, `eta`, `max_length`) are `EquilibriumRule`'s. One learned step is h' = (1 − η)·h + η·((U + V)·h +
-    W·x + b), which runs on the compiled kernels.
+    ERNN paper, equation 10. The solution is h' = (I − U)⁻¹·(V·h + W·x + b), with one factorisation per sequence. If
+    I − U is so close to singular that rounding may cost half of the digits of h', the report says so
+    (`Reason.ILL_CONDITIONED`). V and W start uniform in ±1/√n, U = 0, b = 0 (the paper does not state it). With
+    `inner_steps=1` the network is h' = (1 − η)·h + η·((U + V)·h + W·x + b), and runs on the compiled kernels.
+
+    Args:
+        alignment: "exact", or "first_order": the paper's equation 11, I + U instead of (I − U)⁻¹. It misses the
+            equilibrium by U²·(V·h + W·x + b), which is the residual in the report.
     """
 
     def __init__(
@@ -51,9 +52,9 @@ class EquilibriumLinear(EquilibriumRule):
         self.factorises = True  # once per sequence, whatever the solver
         self.alignment = checks.one_of("alignment", alignment, ("exact", "first_order"))
         if self.solver is not None and alignment != "exact":
-            checks.fail("solver", 'be left out with alignment="first_order", which solves nothing', self.solver)
+            checks.fail("solver", 'be None with alignment="first_order", which solves nothing', self.solver)
         if self.inner_steps is not None and alignment != "exact":
-            checks.fail("alignment", "be left out with inner_steps, which takes steps instead", alignment)
+            checks.fail("alignment", 'be "exact" with inner_steps, which takes steps instead', alignment)
         self.weight_ih = self._parameter(hidden_size, input_size)
         self.weight_hh = self._parameter(hidden_size, hidden_size)
         self.weight_align = self._parameter(hidden_size, hidden_size)
@@ -92,7 +93,7 @@ class EquilibriumLinear(EquilibriumRule):
         return weights.U.expand(len(h), -1, -1)
 
     def settle(self, previous: Tensor, u: Tensor, weights: Weights) -> tuple[Tensor, SolveReport]:
-        """By default linear in the drive, with the same factors at all steps."""
+        """By the factors of I − U, unless another solver is given."""
         if self.solver is not None or previous.is_meta:
             return super().settle(previous, u, weights)
         U, V, first_order, LU, pivots, ill, bulk = weights
@@ -100,13 +101,13 @@ class EquilibriumLinear(EquilibriumRule):
         h = _resolve(U, right, LU, pivots) if first_order is None else F.linear(right, first_order)  # type: ignore[arg-type]
         reports: list[SolveReport] = []
         observe(lambda *values: reports.append(self._report(*values)), h, right, U, ill, bulk)
-        return h, merge(reports, len(h), worst=True)  # there are several under vmap
+        return h, merge(reports, len(h), worst=True)  # one report per sample under vmap
 
     def _report(self, h: Tensor, right: Tensor, U: Tensor, ill: Tensor | None, bulk: Tensor | None) -> SolveReport:
         parts = torch.stack((F.linear(h, U) + right - h, h, right))
         residual, size, given = torch.linalg.vector_norm(parts, dim=2)
-        # The first order is what the caller asked for: it fails only where it is not finite. The solution is measured
-        # against each term of the residual, since no method can go below their rounding.
+        # The first order is what the caller asked for, so it fails only if it is not finite. The residual of a solution
+        # is compared with the size of its terms, because their rounding is the best that any method can reach.
         good = size.isfinite() if bulk is None else residual <= self.tolerance(h) * (bulk * size + given)
         relative = torch.where(residual == 0, residual, residual / size).nan_to_num(nan=torch.inf, posinf=torch.inf)
         one = torch.ones_like(size)
@@ -115,7 +116,7 @@ class EquilibriumLinear(EquilibriumRule):
 
 
 def _resolve(U: Tensor, right: Tensor, LU: Tensor, pivots: Tensor, transposed: bool = False) -> Tensor:
-    """(I − U)⁻¹·right, or with its transpose, by the factors of I − U: a function of U and right."""
+    """(I − U)⁻¹·right, or (I − U)⁻ᵀ·right, by the factors of I − U; differentiable in U and right."""
 
     def solve(right: Tensor, LU: Tensor, pivots: Tensor) -> Tensor:
         return torch.linalg.lu_solve(LU, pivots, right, left=False, adjoint=not transposed)

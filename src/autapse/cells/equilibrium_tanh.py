@@ -1,4 +1,4 @@
-"""The ERNN paper's first example, whose feedback is the identity inside a tanh."""
+"""The ERNN paper's first example: the feedback is the identity inside a tanh."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ from autapse.gradient.function import is_tracked, on_values
 from autapse.solve import SolveReport
 from autapse.solve.report import merge
 
-ITERATIONS = 30  # never reached: four are the most over all numbers, see the tests
-SATURATED = 30.0  # beyond it tanh is 1 to every digit
+ITERATIONS = 30  # never reached: no value needs more than four, see the tests
+SATURATED = 30.0  # from here on, tanh is 1 to all digits
 
 
 class EquilibriumTanh(EquilibriumRule):
     """h' = tanh(h' + V·h + W·x + b)
 
-    ERNN paper, equation 2: h' = Φ(α) with α = V·h + W·x + b, unit by unit, where Φ⁻¹(h) = atanh h − h. It is solved in
-    s = |h' + α|, where s − tanh s = |α| is increasing and convex, so that Newton's method from above cannot fail. At
-    h' = 0, that is α = 0, the derivative (1 − h'²)/h'² of Φ is infinite: `floor` is the least h'² = 1 − φ′ that
-    gradients (and other solvers) divide by, and the report flags sequences where it acts. V and W start uniform in
-    ±1/√n, b = 0 (the paper does not state it). `solver`, `rtol`, `gradient` and the learned steps (`inner_steps`,
-    `eta`, `max_length`) are `EquilibriumRule`'s. One learned step is h' = (1 − η)·h + η·tanh((I + V)·h + W·x + b),
-    which runs on the compiled kernels.
+    ERNN paper, equation 2: h' = Φ(α) with α = V·h + W·x + b, unit by unit, where Φ⁻¹(h) = atanh h − h. The unknown is
+    s = |h' + α|: s − tanh s = |α| is increasing and convex, so Newton's method from above always converges. V and W are
+    initially uniform in ±1/√n, b = 0 (the paper does not state it). With `inner_steps=1` the network is
+    h' = (1 − η)·h + η·tanh((I + V)·h + W·x + b), and runs on the compiled kernels.
+
+    Args:
+        floor: smallest h'² that gradients and other solvers divide by. The derivative (1 − h'²)/h'² of Φ is infinite at
+            h' = 0. The report flags sequences with a smaller h'².
     """
 
     def __init__(
@@ -65,12 +66,12 @@ class EquilibriumTanh(EquilibriumRule):
         return 1 - self.phi(h, previous, u, weights).square()
 
     def start(self, previous: Tensor, u: Tensor, weights: Tensor) -> Tensor:
-        """Φ(α) is near ∛(3α) where that is small and near ±1 where it is not."""
+        """Φ(α) is close to ∛(3α) if that is small, and else close to ±1."""
         alpha = u + F.linear(previous, weights)
         return torch.tanh(_above(alpha.abs())).copysign(alpha)
 
     def settle(self, previous: Tensor, u: Tensor, weights: Tensor) -> tuple[Tensor, SolveReport]:
-        """By default a function of α alone, whose derivative is in closed form."""
+        """By Φ and its derivative in closed form, unless another solver is given."""
         if self.solver is not None or previous.is_meta:
             return super().settle(previous, u, weights)
         alpha = u + F.linear(previous, weights)
@@ -84,7 +85,7 @@ class EquilibriumTanh(EquilibriumRule):
 
         h = on_values(solve, alpha)
         h = attach(_Phi(alpha, self.floor), h) if is_tracked((alpha,)) else h
-        return h, merge(reports, len(alpha), worst=True)  # there are several under vmap
+        return h, merge(reports, len(alpha), worst=True)  # one report per sample under vmap
 
     def _report(self, alpha: Tensor, h: Tensor, iterations: Tensor) -> SolveReport:
         settled = torch.tanh(h + alpha)
@@ -141,7 +142,7 @@ def equilibrium(alpha: Tensor) -> tuple[Tensor, Tensor]:  # [B, H] -> [B, H], [B
 
 
 def _above(size: Tensor) -> Tensor:
-    """A number no smaller than the s with s − tanh s = |α|, and close to it where |α| is small or large."""
+    """An upper bound of the s with s − tanh s = |α|, which is close to s if |α| is small or large."""
     root = (3 * size).pow(1 / 3)  # s³/3 is the first term of s − tanh s
     return torch.where(root < 1, root + 0.6 * size, size + 1)
 
@@ -156,12 +157,12 @@ def _difference(s: Tensor, slope: Tensor) -> Tensor:
 
 
 def _series(terms: int) -> tuple[float, ...]:
-    factorial, found = 1.0, []
+    factorial, coefficients = 1.0, []
     for k in range(1, terms + 1):
         factorial *= 2 * k * (2 * k + 1)
-        found.append(2 * k / factorial)
-    return tuple(reversed(found))
+        coefficients.append(2 * k / factorial)
+    return tuple(reversed(coefficients))
 
 
-# For s up to 1 the first term left out, 22/23! and 14/15!, is below the rounding.
+# For s up to 1 the first omitted term, 22/23! or 14/15!, is smaller than the rounding error.
 SERIES = {torch.float64: _series(10), torch.float32: _series(6)}

@@ -19,10 +19,15 @@ ALIGNMENTS = ("first_order", "exact", "none")
 class ERNN(InnerSteps, FormCell):
     """h⁽ᵏ⁾ = (1 − η)·h⁽ᵏ⁻¹⁾ + η·act(A·(V·h⁽ᵏ⁻¹⁾ + W·x + b)), k = 1…K, h⁽⁰⁾ = h, h' = h⁽ᴷ⁾
 
-    ERNN paper, equations 9, 11 and 12. The alignment A is I + U ("first_order", equation 11), (I − U)⁻¹ ("exact"), or
-    I ("none"). η starts at 10⁻² and may become negative. `eta="shared"` is one number; "per_step" is η_t⁽ᵏ⁾ for
-    positions up to `max_length`, past which the last value holds, so that any sequence length works. The paper does
-    not state how V, W and U start: here V and W uniform in ±1/√n, U = 0 (the FastRNN that it generalises), b = 0.
+    ERNN paper, equations 9, 11 and 12. η starts at 10⁻² and may become negative. The paper does not state how V, W
+    and U start: here V and W are uniform in ±1/√n, U = 0 (the FastRNN that it generalises), b = 0.
+
+    Args:
+        inner_steps: K.
+        eta: "shared": one η; "per_step": η_t⁽ᵏ⁾ for each position and inner step.
+        max_length: with "per_step", the number of positions that have their own η; later ones use the last.
+        nonlinearity: act, one of "tanh", "relu", "sigmoid" and "identity".
+        alignment: A, "first_order": I + U (equation 11), "exact": (I − U)⁻¹, or "none": I.
     """
 
     form_class = Leaky
@@ -73,7 +78,7 @@ class ERNN(InnerSteps, FormCell):
     def affine(self) -> tuple[Tensor, Tensor | None]:
         if self.bias_h is None:
             return self._align(self.weight_ih), None
-        both = self._align(torch.cat([self.weight_ih, self.bias_h[:, None]], dim=1))  # one solve for W and b
+        both = self._align(torch.cat([self.weight_ih, self.bias_h[:, None]], dim=1))  # one linear solve for W and b
         return both[:, :-1], both[:, -1]
 
     def prepare(self) -> Leaky:
@@ -85,7 +90,7 @@ class ERNN(InnerSteps, FormCell):
         return previous
 
     def phi(self, h: Tensor, previous: Tensor, u: Tensor, weights: Leaky) -> Tensor:
-        """The right side of the equilibrium that the steps go towards, h = act(A·(V·h + W·x + b))."""
+        """The right side of the equilibrium that the steps approach, h = act(A·(V·h + W·x + b))."""
         return ACTIVATIONS[self.nonlinearity].apply(torch.addmm(u, h, weights.matrix.t()))
 
     def feedback(self, h: Tensor, previous: Tensor, u: Tensor, weights: Leaky) -> Tensor:

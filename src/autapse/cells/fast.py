@@ -15,7 +15,11 @@ from autapse.forms import ACTIVATIONS, Form, Leaky, SharedGate
 class FastRNN(FormCell):
     """h' = α·act(W·x + U·h + b) + β·h, α and β scalars through a sigmoid
 
-    The ERNN paper's baseline (Kusupati et al. 2018): α starts at σ(−3), β at σ(3); W and U uniform in ±1/√n, b = 0.
+    A baseline of the ERNN paper (Kusupati et al. 2018). α starts at σ(−3), β at σ(3); W and U start uniform in ±1/√n,
+    b = 0.
+
+    Args:
+        nonlinearity: act, one of "tanh", "relu", "sigmoid" and "identity".
     """
 
     form_class = Leaky
@@ -47,10 +51,13 @@ class FastRNN(FormCell):
 class FastGRNN(FormCell):
     """a = W·x + U·h; z = σ(a + b_z), c = tanh(a + b_h); h' = (ζ(1 − z) + ν) ∘ c + z ∘ h
 
-    The ERNN paper's baseline (Kusupati et al. 2018); ζ and ν through a sigmoid, starting at σ(1) and σ(−4). With
-    `input_rank` or `hidden_rank`, W = W₁W₂ᵀ or U = U₁U₂ᵀ. Without them it is the "FastGRNN-LSQ" of the paper's
-    tables. W and U uniform in ±1/√n, or their factors normal so that the product's entries have the same variance
-    1/(3n); b = 0.
+    A baseline of the ERNN paper (Kusupati et al. 2018), called "FastGRNN-LSQ" in its tables if W and U have full rank.
+    ζ and ν go through a sigmoid and start at σ(1) and σ(−4). W and U start uniform in ±1/√n; their factors start
+    normal, so that the entries of the product have the same variance 1/(3n); b = 0.
+
+    Args:
+        input_rank: rank of W = W₁W₂ᵀ; None: W is one full matrix.
+        hidden_rank: rank of U = U₁U₂ᵀ; None: U is one full matrix.
     """
 
     form_class = SharedGate
@@ -81,7 +88,7 @@ class FastGRNN(FormCell):
         return rank
 
     def _factors(self, columns: int, rank: int | None) -> tuple[nn.Parameter, nn.Parameter | None]:
-        """W and nothing, or W₁ and W₂."""
+        """W and None, or W₁ and W₂."""
         if rank is None:
             return self._parameter(self.hidden_size, columns), None
         return self._parameter(self.hidden_size, rank), self._parameter(columns, rank)

@@ -15,9 +15,11 @@ from autapse.forms import Form, GatedRecurrent
 class GRU(FormCell):
     """r, z = σ(W·x + b_ih + R·h + b_hh); n = tanh(W_n·x + b_in + r ∘ (R_n·h + b_hn)); h' = (1 − z) ∘ n + z ∘ h
 
-    torch.nn.GRU's equations, parameters, names and initialisation (`reset="after"`). With `reset="before"`, n =
-    tanh(W_n·x + b_in + b_hn + R_n·(r ∘ h)), the placement of the textbook's equations 10.12–10.14 and of Cho et al.
-    2014.
+    torch.nn.GRU's equations, parameters, names and initialisation. With `reset="before"`, n = tanh(W_n·x + b_in + b_hn
+    + R_n·(r ∘ h)), as in the textbook's equations 10.12–10.14 and in Cho et al. 2014.
+
+    Args:
+        reset: where the reset gate r acts: "after" the product with R_n, or "before" it.
     """
 
     form_class = GatedRecurrent
@@ -35,7 +37,7 @@ class GRU(FormCell):
         if self.bias_ih is None or self.bias_hh is None:
             return self.weight_ih, None
         outside: Tensor = self.bias_hh
-        if self.reset == "after":  # b_hn sits inside the reset gate
+        if self.reset == "after":  # b_hn is inside the reset gate
             outside = torch.cat([outside[: 2 * self.hidden_size], outside.new_zeros(self.hidden_size)])
         return self.weight_ih, self.bias_ih + outside
 

@@ -1,4 +1,4 @@
-"""Cells whose stencil looks ahead: the state at t depends on states before and after it."""
+"""Cells that look ahead: the state at t depends on states before and after it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,18 @@ Boundary = Literal["zero", "learned"]
 
 
 class ImplicitCell(Cell):
-    """What implicit cells share: a stencil, boundary states, and a rule in place of a step. Not for direct use."""
+    """The base of implicit cells, which have a rule instead of a step. Not for direct use.
+
+    Args:
+        stencil: offsets of the neighbours, each once and not 0.
+        boundary: the states before and after each sequence, "zero" or "learned".
+        recurrent_scale: recurrent matrices start uniform in ±recurrent_scale/√hidden_size. With 0.5 instead of 1 the
+            first solves cost half as much.
+    """
 
     stencil: tuple[int, ...] = (-1, 1)
     depends_on_position = False
-    parts: int  # products with ĥ, beside one per offset
+    parts: int  # number of products with ĥ
 
     def __init__(
         self,
@@ -37,10 +44,6 @@ class ImplicitCell(Cell):
         boundary: Boundary = "zero",
         recurrent_scale: float = 0.5,
     ) -> None:
-        """`stencil` has the offsets of the neighbours; `boundary` states past the ends are zero or learned.
-
-        Recurrent matrices start as uniform in ±recurrent_scale/√hidden_size: halved, a first solve costs half.
-        """
         super().__init__(input_size, hidden_size, bias, device, dtype)
         self.stencil = checked_stencil(stencil)
         self.boundary: str = checks.one_of("boundary", boundary, get_args(Boundary))
@@ -74,7 +77,7 @@ class ImplicitCell(Cell):
         raise NotImplementedError(f"{words} Use the layer autapse.{type(self).__name__} on whole sequences.")
 
     def _switches(self) -> tuple[Tensor, Tensor]:
-        """U_j of each offset, [J, H, H], and the rest."""
+        """U_j of each offset, [J, H, H], and the other matrices."""
         size, count = self.hidden_size, len(self.stencil)
         return self.weight_hh[: count * size].view(count, size, size), self.weight_hh[count * size :]
 
@@ -121,7 +124,7 @@ class ImplicitLSTM(ImplicitCell):
 
 
 class ImplicitFunction(Cell):
-    """h_t = rule(x_t, h_{t+j} for j in stencil), with a function or module of the user's own."""
+    """h_t = rule(x_t, h_{t+j} for j in stencil), with a given function or module."""
 
     stencil: tuple[int, ...] = (-1, 1)
     depends_on_position = False
@@ -146,7 +149,7 @@ class ImplicitFunction(Cell):
         zeros_(self.edges)
 
     def rule(self, weights: Any) -> AnyRule:
-        """The function with the weights that it has now: in a backward pass functional_call has put others back."""
+        """The function with its present weights. In the backward pass, functional_call has restored older ones."""
         function = self.function
         if not isinstance(function, nn.Module):
             return AnyRule(lambda *args: _checked_value(function(*args), args[1]), self.stencil)
@@ -163,26 +166,26 @@ class ImplicitFunction(Cell):
         return x
 
     def _check_graph(self, x: Tensor) -> None:
-        """Refuse a function that uses parameters: they would get no gradient, and nobody would notice."""
+        """Raise an error if a function uses parameters, which would silently get no gradient."""
         if isinstance(self.function, nn.Module) or not torch.is_grad_enabled() or not len(x):
             return
         row = x[:1].detach()
         near = (row.new_zeros(1, self.hidden_size),) * len(self.stencil)
         if self.rule(None).evaluate(row, near).requires_grad:
-            remedy = "Make it a torch.nn.Module that has them."
-            checks.fail("rule", "be a function of its arguments alone", "one that uses parameters of its own", remedy)
+            remedy = "Make it a torch.nn.Module that contains them."
+            checks.fail("rule", "use only its arguments", "a function that uses parameters", remedy)
 
 
 def _checked_value(value: Any, neighbour: Tensor) -> Tensor:
     if not isinstance(value, Tensor) or value.shape != neighbour.shape:
         got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
-        rule = f"give a tensor of the shape of its neighbours, {tuple(neighbour.shape)}"
+        rule = f"return a tensor of the shape of its neighbours, {tuple(neighbour.shape)}"
         checks.fail("rule", rule, got, kind=checks.ShapeError)
     return value
 
 
 def checked_stencil(stencil: Any) -> tuple[int, ...]:
-    """Offsets of neighbours: each once, and not 0."""
+    """A valid stencil of an implicit network: each offset once, and not 0."""
     if not isinstance(stencil, Sequence) or isinstance(stencil, str) or not stencil:
         checks.fail("stencil", "be offsets such as (-1, 1)", stencil, kind=checks.KindError)
     offsets = tuple(checks.integer("stencil", offset) for offset in stencil)

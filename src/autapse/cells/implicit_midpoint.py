@@ -19,12 +19,17 @@ from autapse.forms import ACTIVATIONS
 class ImplicitMidpoint(EquilibriumRule):
     """h' = h + ε·tanh((W − Wᵀ − γI)·(h' + h)/2 + V·x + b)
 
-    The AntisymmetricRNN's differential equation, stepped by the implicit midpoint rule where the paper has forward
-    Euler. The rule keeps what is quadratic: with γ = 0 and `nonlinearity="identity"`, without input or bias,
-    ‖h'‖ = ‖h‖ for every ε, where Euler's step grows. `step` is ε, `diffusion` γ; W is strictly upper triangular, or
-    with `structured=False` a full W stands for W − Wᵀ. V ~ N(0, 1/m), W ~ N(0, init_scale²/n) as variances, b = 0.
-    Another right side f(y, u) than act(M·y + u) is a subclass that writes `rate`. `solver`, `rtol`,
-    `gradient` and the learned steps (`inner_steps`, `eta`, `max_length`) are `EquilibriumRule`'s.
+    The differential equation of the AntisymmetricRNN, with the implicit midpoint rule instead of the paper's forward
+    Euler. The midpoint rule conserves quadratic invariants: with γ = 0, `nonlinearity="identity"` and no input or bias,
+    ‖h'‖ = ‖h‖ for every ε, while Euler's step grows. V starts normal with variance 1/m, W with variance init_scale²/n,
+    b = 0. For another right side f(y, u) than act(M·y + u), write a subclass with its own `rate`.
+
+    Args:
+        step: ε.
+        diffusion: γ.
+        nonlinearity: act, one of "tanh", "relu", "sigmoid" and "identity".
+        structured: W is strictly upper triangular. False: a full W replaces W − Wᵀ.
+        init_scale: scale of the initial W.
     """
 
     renamed: ClassVar[dict[str, str]] = {"step": "step_size"}
@@ -64,7 +69,7 @@ class ImplicitMidpoint(EquilibriumRule):
         return self.weight_ih, self.bias_h
 
     def prepare(self) -> Tensor:
-        """M = W − Wᵀ − γI, or W − γI where unstructured."""
+        """M = W − Wᵀ − γI, or W − γI if it is not structured."""
         return damped(self.weight_hh, self.hidden_size, self.diffusion, self.structured)
 
     def rate(self, y: Tensor, u: Tensor, weights: Any) -> Tensor:

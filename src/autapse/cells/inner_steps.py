@@ -10,13 +10,13 @@ from torch import Tensor, nn
 
 from autapse import checks
 
-START = 1e-2  # η of a network that has not been trained; the ERNN paper's figure
+START = 1e-2  # initial η, as in the ERNN paper
 
 
 class InnerSteps(nn.Module):
-    """h⁽ᵏ⁾ = (1 − η_t⁽ᵏ⁾)·h⁽ᵏ⁻¹⁾ + η_t⁽ᵏ⁾·φ(h⁽ᵏ⁻¹⁾), k = 1…K: what cells share that take such steps.
+    """h⁽ᵏ⁾ = (1 − η_t⁽ᵏ⁾)·h⁽ᵏ⁻¹⁾ + η_t⁽ᵏ⁾·φ(h⁽ᵏ⁻¹⁾), k = 1…K
 
-    ERNN paper, equation 9. Not for direct use.
+    ERNN paper, equation 9. The base of cells that take such steps; not for direct use.
     """
 
     inner_steps: int | None
@@ -25,15 +25,15 @@ class InnerSteps(nn.Module):
     _factory: dict[str, Any]
 
     def _make_rate(self, inner_steps: int | None, eta: Any, max_length: int | None) -> None:
-        """Check and keep the options, and make the parameter of η: [], [max_length, 1] or [max_length, K]."""
+        """Check and store the options, and make the parameter η: [], [max_length, 1] or [max_length, K]."""
         self.inner_steps = None if inner_steps is None else checks.integer("inner_steps", inner_steps, minimum=1)
         is_number = isinstance(eta, int | float) and not isinstance(eta, bool)
         self.eta = checks.number("eta", eta) if is_number else checks.one_of("eta", eta, self.etas)
         self.varies = eta in ("per_position", "per_step")  # whether η depends on the position
         if (max_length is not None) != self.varies:
             names = " or ".join(f'"{name}"' for name in self.etas if name != "shared")
-            rule = f'be given with eta="{eta}"' if self.varies else f"go with eta={names} only"
-            checks.fail("max_length", rule, max_length, "It is the number of positions that have an η of their own.")
+            rule = f'be given with eta="{eta}"' if self.varies else f"be used with eta={names} only"
+            checks.fail("max_length", rule, max_length, "It is the number of positions that have their own η.")
         self.max_length = None if max_length is None else checks.integer("max_length", max_length, minimum=1)
         if self.inner_steps is None or is_number:
             self.register_parameter(self.rate_name, None)
@@ -49,12 +49,12 @@ class InnerSteps(nn.Module):
 
     @torch.no_grad()
     def reset_rate(self) -> None:
-        """Set every η to its start."""
+        """Set every η to its initial value."""
         if self._eta is not None:
             self._eta.fill_(START)
 
     def rates(self) -> float | Tensor:
-        """η as a number, [], or [max_length, K]; past `max_length` the last row holds."""
+        """η as a number, [], or [max_length, K], whose last row is used for all later positions."""
         eta = self._eta
         if eta is None:
             return float(self.eta)

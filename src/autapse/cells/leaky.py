@@ -16,9 +16,13 @@ from autapse.forms import ACTIVATIONS, Form, Leaky
 class LeakyRNN(FormCell):
     """h' = (1 − 1/τ) ∘ h + (1/τ) ∘ act(W·x + R·h + b)
 
-    The textbook's equation 10.7, 1 ≤ τ < ∞. `tau` is a number for all units; a tensor with one value per unit; or a
-    pair (low, high), from which each unit samples its own once, uniformly in log τ. With `learn_tau` they are
-    parameters, as 1/τ = σ(p), which keeps τ above 1.
+    The textbook's equation 10.7, 1 ≤ τ < ∞. W and R start uniform in ±1/√n, b = 0.
+
+    Args:
+        tau: τ, a number for all units, a tensor with a value per unit, or a pair (low, high): each unit then draws its
+            own once, uniformly in log τ.
+        learn_tau: make τ a parameter, as 1/τ = σ(p), which keeps τ above 1.
+        nonlinearity: act, one of "tanh", "relu", "sigmoid" and "identity".
     """
 
     form_class = Leaky

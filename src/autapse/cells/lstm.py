@@ -15,10 +15,13 @@ from autapse.forms import Form, LongShortTerm
 class LSTM(FormCell):
     """i, f, o = σ(W·x + b_ih + R·h + b_hh), g = tanh(…); c' = f ∘ c + i ∘ g; h' = o ∘ tanh(c')
 
-    torch.nn.LSTM's equations, parameters, names and initialisation; the textbook's equations 10.8–10.11. `peepholes`
-    adds p_i ∘ c and p_f ∘ c to the gates i and f, and p_o ∘ c' to o. `forget_bias=number` starts the forget gate's
-    input bias at that number and its recurrent one at 0 (the AntisymmetricRNN paper starts it at 1). `proj_size`
-    projects h' as torch does.
+    torch.nn.LSTM's equations, parameters, names and initialisation; the textbook's equations 10.8–10.11.
+
+    Args:
+        peepholes: add p_i ∘ c and p_f ∘ c to the gates i and f, and p_o ∘ c' to o.
+        forget_bias: initial input bias of the forget gate, whose recurrent bias is then 0; the AntisymmetricRNN paper
+            uses 1. None: as torch.nn.LSTM.
+        proj_size: size to which h' is projected, as in torch.nn.LSTM; 0: no projection.
     """
 
     form_class = LongShortTerm
@@ -37,7 +40,7 @@ class LSTM(FormCell):
         self.peepholes = checks.boolean("peepholes", peepholes)
         self.forget_bias = None if forget_bias is None else checks.number("forget_bias", forget_bias)
         if forget_bias is not None and not bias:
-            checks.fail("forget_bias", "go with bias=True", forget_bias, "Leave one of the two out.")
+            checks.fail("forget_bias", "be used with bias=True", forget_bias, "Omit one of the two.")
         self.proj_size = checks.integer("proj_size", proj_size, minimum=0)
         if proj_size >= hidden_size:
             checks.fail("proj_size", f"be smaller than hidden_size = {hidden_size}", proj_size)

@@ -12,12 +12,12 @@ from torch import Tensor
 
 
 def full_precision(dtype: torch.dtype) -> torch.dtype:
-    """The dtype to compute in: float32 for half precision, which LAPACK and the matrix exponential do not serve."""
+    """The dtype to compute in: float32 for half precision, which LAPACK and the matrix exponential do not support."""
     return torch.promote_types(dtype, torch.float32)
 
 
 def in_full_precision(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """A function of matrices computed in full precision, its result in the dtype of the first."""
+    """Decorator: compute a function of matrices in full precision. The result has the dtype of the first matrix."""
 
     @functools.wraps(function)
     def widened(*matrices: Tensor) -> Tensor:
@@ -44,7 +44,7 @@ def skew(free: Tensor, n: int) -> Tensor:
 
 
 def damped(free: Tensor, n: int, diffusion: float, structured: bool) -> Tensor:
-    """W − Wᵀ − γI with a strictly upper triangular W, or W − γI with a full one where unstructured."""
+    """W − Wᵀ − γI with a strictly upper triangular W, or W − γI with a full W if it is not structured."""
     W = skew(free, n) if structured else free
     return W - diffusion * torch.eye(n, dtype=W.dtype, device=W.device)
 

@@ -19,11 +19,15 @@ PARAMETRIZATIONS = ("exp", "cayley", "rotations")
 class OrthogonalRNN(FormCell):
     """h' = modReLU(W·x + R·h; b), modReLU(a; b) = sign(a)·max(0, |a| + b), R exactly orthogonal
 
-    R = exp(A) (`parametrization="exp"`) or (I − A)⁻¹(I + A) ("cayley") of a skew A with n(n−1)/2 parameters, or a
-    product of `capacity` layers of 2×2 rotations on alternating neighbour pairs ("rotations"), the real form of the
-    ERNN paper's baseline EURNN (Jing et al. 2017; `capacity` defaults to hidden_size, n(n−1)/2 angles in all). With
-    another `nonlinearity`, h' = act(W·x + R·h + b). R starts as a block diagonal of random rotations (exp, cayley: by
-    up to π/2), or with random angles (rotations); W uniform in ±1/√n; b = 0.
+    The real form of EURNN (Jing et al. 2017), a baseline of the ERNN paper, is `parametrization="rotations"`. R starts
+    as a block diagonal of random rotations by up to π/2, or with random angles ("rotations"); W starts uniform in
+    ±1/√n, b = 0.
+
+    Args:
+        parametrization: R is "exp": exp(A), "cayley": (I − A)⁻¹(I + A), both of a skew A with n(n−1)/2 parameters, or
+            "rotations": a product of layers of 2×2 rotations of neighbouring units, in alternating pairs.
+        capacity: number of layers of rotations; None: hidden_size, which has n(n−1)/2 angles in total.
+        nonlinearity: "modrelu", or act of h' = act(W·x + R·h + b): "tanh", "relu", "sigmoid" or "identity".
     """
 
     form_class = Leaky
@@ -41,7 +45,7 @@ class OrthogonalRNN(FormCell):
         super().__init__(input_size, hidden_size, bias, **factory)
         self.parametrization = checks.one_of("parametrization", parametrization, PARAMETRIZATIONS)
         if capacity is not None and parametrization != "rotations":
-            checks.fail("capacity", 'go with parametrization="rotations"', capacity, "Leave it out.")
+            checks.fail("capacity", 'be used with parametrization="rotations"', capacity, "Omit it.")
         self.capacity = None if capacity is None else checks.integer("capacity", capacity, minimum=1)
         self.nonlinearity = checks.one_of("nonlinearity", nonlinearity, ("modrelu", *ACTIVATIONS))
         self.weight_ih = self._parameter(hidden_size, input_size)
@@ -67,7 +71,7 @@ class OrthogonalRNN(FormCell):
         self.weight_hh[in_block] = torch.tan(angle / 2) if self.parametrization == "cayley" else angle
 
     def _pairs(self) -> list[int]:
-        """How many pairs each layer of rotations turns: every second layer of an even n is one short."""
+        """Number of pairs that each layer of rotations turns. If n is even, every second layer has one pair less."""
         return [(self.hidden_size - layer % 2) // 2 for layer in range(self.capacity or self.hidden_size)]
 
     def matrix(self) -> Tensor:
@@ -89,9 +93,13 @@ class OrthogonalRNN(FormCell):
 class SpectralRNN(FormCell):
     """h' = act(W·x + P·Σ·Q·h + b), P and Q products of Householder reflections, σᵢ = 1 + 2r(σ(pᵢ) − ½)
 
-    The ERNN paper's baseline SpectralRNN (Zhang et al. 2018): every singular value stays in [1 − r, 1 + r], r =
-    `radius`. `reflections` factors on each side, hidden_size by default. They start random, Σ = I, W uniform in
-    ±1/√n, b = 0.
+    A baseline of the ERNN paper (Zhang et al. 2018): every singular value stays in [1 − r, 1 + r]. The reflections
+    start random, Σ = I, W uniform in ±1/√n, b = 0.
+
+    Args:
+        radius: r.
+        reflections: number of reflections in P and in Q; None: hidden_size.
+        nonlinearity: act, one of "tanh", "relu", "sigmoid" and "identity".
     """
 
     form_class = Leaky

@@ -14,8 +14,11 @@ from autapse.forms import Form, Leaky, Transitions
 class RIN(FormCell):
     """h' = ReLU(W·x + (U + I)·h + b), the identity fixed
 
-    RIN paper, equations 12–13; W and U ~ N(0, 10⁻³) as a standard deviation, b = 0 (section 3.1). With `transitions=2`
-    it is RIN-DT, equations 26–27: g = ReLU(W·x + (U₁ + I)·h + b₁), h' = ReLU((U₂ + I)·g + b₂); more continue the chain.
+    RIN paper, equations 12–13. W and U start normal with standard deviation 10⁻³, b = 0 (section 3.1). With
+    `transitions=2` it is RIN-DT, equations 26–27: g = ReLU(W·x + (U₁ + I)·h + b₁), h' = ReLU((U₂ + I)·g + b₂).
+
+    Args:
+        transitions: number of nonlinear maps per step; all but the first have no input.
     """
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, transitions: int = 1, **factory: Any):

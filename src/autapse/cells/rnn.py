@@ -16,6 +16,9 @@ class RNN(FormCell):
     """h' = act(W·x + b_ih + R·h + b_hh)
 
     The textbook's equation 10.4, with torch.nn.RNN's parameters, names and initialisation.
+
+    Args:
+        nonlinearity: act, one of "tanh", "relu", "sigmoid" and "identity".
     """
 
     form_class = Leaky
@@ -41,7 +44,7 @@ class RNN(FormCell):
 class IRNN(FormCell):
     """h' = ReLU(W·x + R·h + b), R starting as the identity
 
-    The baseline of the RIN paper (section 3.1, after Le et al. 2015): W ~ N(0, 10⁻³) as a standard deviation, b = 0.
+    A baseline of the RIN paper (section 3.1; Le et al. 2015). W starts normal with standard deviation 10⁻³, b = 0.
     """
 
     form_class = Leaky

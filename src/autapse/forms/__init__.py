@@ -1,4 +1,4 @@
-"""The few recurrence forms that all cells parametrise; each has its reference step and its Jacobian."""
+"""The forms: the few kinds of steps that all cells have, each with its reference step and its Jacobian."""
 
 from autapse.forms.activations import ACTIVATIONS, Activation, modrelu
 from autapse.forms.base import Affine, Form, State

@@ -1,4 +1,4 @@
-"""The pointwise nonlinearities of the forms, each with its derivative written in its own value."""
+"""The pointwise nonlinearities of the forms. The derivative of each is a function of its value."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ ACTIVATIONS = {
 
 
 def modrelu(a: Tensor, threshold: Tensor) -> Tensor:
-    """sign(a)·max(0, |a| + b): keeps the sign (in the complex case, the phase) and shifts the modulus."""
+    """sign(a)·max(0, |a| + b): keeps the sign and shifts the absolute value."""
     return torch.sign(a) * torch.relu(a.abs() + threshold)

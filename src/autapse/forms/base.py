@@ -1,4 +1,4 @@
-"""Form: what every recurrence form offers."""
+"""Form: the base class of the forms."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Affine = tuple[Tensor, Tensor | None]  # W and b of a drive W·x + b
 class Form:
     """The effective matrices and coefficients of a cell, built once per sequence, with the reference step.
 
-    `step` is plain PyTorch and reads like its equation; fused kernels are compared with it. A form with a kernel also
-    says which operands the kernel takes, and can be rebuilt from them.
+    `step` is plain PyTorch and reads like its equation; kernels are compared with it. A form with a kernel also names
+    the operands of the kernel, and can be rebuilt from them.
     """
 
     name: ClassVar[str]
@@ -40,8 +40,8 @@ class Form:
     # The kernel -------------------------------------------------------------------------------------------------
 
     gates: ClassVar[int] = 1  # parts of the drive, each H columns wide
-    activations: ClassVar[Sequence[str]] = ACTIVATIONS[:4]  # that the kernel has: the first ones of ACTIVATIONS
-    most_inner: ClassVar[int] = 1  # inner steps or maps that the kernel takes
+    activations: ClassVar[Sequence[str]] = ACTIVATIONS[:4]  # those of the kernel: the first ones of ACTIVATIONS
+    most_inner: ClassVar[int] = 1  # largest number of inner steps or maps of the kernel
 
     def operands(self, steps: int, start: int) -> tuple[FormOperands, Kind]:
         """What the kernel takes for `steps` steps from position `start`."""
@@ -76,7 +76,7 @@ class Form:
 
     @classmethod
     def reference_scan(cls, operands: Operands, sizes: Tensor, kind: Kind) -> list[Tensor | None]:
-        """What the kernel computes, by the reference step: h, h_n, c and c_n, None for cells that do not exist."""
+        """The results of the kernel, by the reference step: h, h_n, c and c_n; the last two may be None."""
         drive = operands.x if operands.weight is None else F.linear(operands.x, operands.weight, operands.bias)
         state = (operands.h0,) if operands.c0 is None else (operands.h0, operands.c0)
         step = cls.from_operands(operands, kind).step

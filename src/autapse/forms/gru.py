@@ -24,7 +24,7 @@ class GatedRecurrent(Form):
     gates = 3
 
     matrix: Tensor  # R_r, R_z, R_n stacked, [3H, H]
-    bias: Tensor | None  # b_n, [H]; inside the reset gate, so it cannot join the drive
+    bias: Tensor | None  # b_n, [H]; inside the reset gate, so it is not part of the drive
     reset_after: bool = True
 
     def step(self, u: Tensor, state: State, t: int) -> State:

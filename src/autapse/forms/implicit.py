@@ -1,4 +1,4 @@
-"""Rule: how the state at a position follows from its neighbours on a stencil, for networks that look ahead."""
+"""Rule: the state at a position as a function of its neighbours on a stencil, for implicit networks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Slope(ABC):
         """Each J_j in full."""
 
     def bands(self) -> Neighbours | None:  # one [M, S] per offset
-        """The part of each J_j that acts channel by channel, or None where a rule does not say."""
+        """The part of each J_j that acts unit by unit, or None if a rule has none."""
         return None
 
 
@@ -39,30 +39,30 @@ class Rule(ABC):
 
     offsets: tuple[int, ...]
     operands: tuple[Tensor, ...]
-    """The tensors that the rule reads, beside drive and neighbours."""
+    """The tensors that the rule reads, apart from drive and neighbours."""
 
     @abstractmethod
     def evaluate(self, u: Tensor, neighbours: Neighbours) -> Tensor:  # [M, G], [M, S] each -> [M, S]
-        """The states that these neighbours give; autograd can follow it."""
+        """The states with these neighbours; differentiable by autograd."""
 
     @abstractmethod
     def linearize(self, u: Tensor, neighbours: Neighbours) -> tuple[Tensor, Slope]:
         """`evaluate`, and the derivative there."""
 
     def evaluate_with_bands(self, u: Tensor, neighbours: Neighbours) -> tuple[Tensor, Neighbours]:
-        """`evaluate`, and the bands there; for rules that have them."""
+        """`evaluate`, and the bands there, for rules that have them."""
         raise NotImplementedError
 
     has_bands: bool = False
 
     def guess(self, u: Tensor, previous: Tensor) -> Tensor | None:
-        """The state where both sides of the stencil are `previous`, for a first guess by one pass each way."""
+        """The state if all neighbours are `previous`, for a first guess by one pass in each direction. Or None."""
         return None
 
 
 @dataclass(frozen=True, eq=False)
 class AnyRule(Rule):
-    """A rule that is just a function of (u, *neighbours); its derivatives are automatic."""
+    """A rule given as a function of (u, *neighbours); its derivatives are automatic."""
 
     function: Callable[..., Tensor]
     offsets: tuple[int, ...]
@@ -77,7 +77,7 @@ class AnyRule(Rule):
 
 
 class AnySlope(Slope):
-    """J of any function of (u, *neighbours) whose rows do not depend on one another."""
+    """J of any function of (u, *neighbours) whose rows do not depend on each other."""
 
     def __init__(self, function: Callable[..., Tensor], u: Tensor, neighbours: Neighbours) -> None:
         self.function, self.u, self.neighbours = function, u, neighbours

@@ -13,7 +13,7 @@ from autapse.forms.implicit import Neighbours, Rule, Slope
 
 
 class Gates(NamedTuple):
-    """What one evaluation computes."""
+    """The results of one evaluation."""
 
     h: Tensor
     a: Neighbours  # arguments of the σ_j
@@ -67,7 +67,7 @@ class ImplicitGRURule(Rule):
             part + F.linear(near, matrix)
             for part, near, matrix in zip(drives, neighbours, self.switches.unbind(0), strict=True)
         )
-        # σ_j / Σ σ_i by logarithms: both may underflow where their quotient does not.
+        # σ_j / Σ σ_i by logarithms: both may underflow even if their quotient does not.
         s = torch.stack([F.logsigmoid(arg) for arg in a]).softmax(0).unbind(0)
         mixed = sum(part * near for part, near in zip(s, neighbours, strict=True))
         assert isinstance(mixed, Tensor)
@@ -86,7 +86,7 @@ class ImplicitGRURule(Rule):
 
 @dataclass(frozen=True, eq=False)
 class GRUSlope(Slope):
-    """The derivative of an ImplicitGRURule in closed form: a product with it costs what an evaluation does."""
+    """The derivative of an ImplicitGRURule in closed form. A product with it costs as much as an evaluation."""
 
     rule: ImplicitGRURule
     s: Neighbours

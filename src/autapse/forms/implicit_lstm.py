@@ -63,12 +63,12 @@ class ImplicitLSTMRule(Rule):
 
 
 def _bands(s: Tensor, forget: Tensor) -> Neighbours:
-    """What passes through: c by f∘s_j; h only by way of c and of the products, so by nothing channel by channel."""
+    """The bands: f∘s_j for c, and 0 for h, which has no elementwise couplings."""
     return tuple(torch.cat([torch.zeros_like(part), forget * part], 1) for part in s.unbind(0))
 
 
 class LSTMSlope(AnySlope):
-    """The derivative of a ImplicitLSTMRule, automatic but for the bands."""
+    """The derivative of an ImplicitLSTMRule, automatic except for the bands."""
 
     def __init__(self, rule: ImplicitLSTMRule, u: Tensor, neighbours: Neighbours, bands: Neighbours) -> None:
         super().__init__(lambda u, *near: rule.evaluate(u, near), u, neighbours)

@@ -15,7 +15,7 @@ from autapse.forms.base import Form, State, diagonal, rows
 from autapse.native import operands as native
 from autapse.native.operands import Extent, FormOperands, Kind, Operands, Shapes
 
-Coefficient = float | Tensor  # a number, [] or [H]; or [S, K] per step and inner step, the last row for all t ≥ S
+Coefficient = float | Tensor  # a number, [] or [H]; or [S, K] per step and inner step, with the last row for t ≥ S
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class Leaky(Form):
 
 
 def _unbound(value: Coefficient) -> float | Tensor | list[tuple[Tensor, ...]]:
-    # Indexing [S, K] at each step would make a backward of S zero-filled tensors; unbinding once does not.
+    # Indexing [S, K] at each step would make S tensors of zeros in the backward pass; unbinding once does not.
     if isinstance(value, Tensor) and value.dim() == 2:
         return [row.unbind(0) for row in value.unbind(0)]
     return value

@@ -39,7 +39,7 @@ class LongShortTerm(Form):
         di, df, dg, do = i * (1 - i), f * (1 - f), 1 - g * g, o * (1 - o)
         c_by_h = rows(g * di, R_i) + rows(c_old * df, R_f) + rows(i * dg, R_g)
         c_by_c = diagonal(f + g * di * p_i + c_old * df * p_f)
-        by_c = (squashed * do * p_o + o * (1 - squashed * squashed)).unsqueeze(-1)  # the new cell's way into h'
+        by_c = (squashed * do * p_o + o * (1 - squashed * squashed)).unsqueeze(-1)  # dh'/dc'
         h_by_h = rows(squashed * do, R_o) + by_c * c_by_h
         h_by_c = by_c * c_by_c
         if self.projection is not None:

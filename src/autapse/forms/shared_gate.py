@@ -1,4 +1,4 @@
-"""The shared-gate form: one product serves the gate and the candidate."""
+"""The shared-gate form: the gate and the candidate share one product."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a solution is differentiated: by its own equation, or through some steps towards it."""
+"""How a solution is differentiated: by its equation, or through some steps at the solution."""
 
 from autapse.gradient.base import Adjoint, Gradient, Solved
 from autapse.gradient.implicit import Implicit

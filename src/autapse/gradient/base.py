@@ -1,4 +1,4 @@
-"""Gradient: what makes a solution part of an autograd graph, and the one autograd function that does it."""
+"""Gradient: how a solution becomes part of an autograd graph, and the autograd function that does it."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class Adjoint(ABC):
     """
 
     operands: tuple[Tensor, ...]
-    remedy: str = ""  # what to do instead of forward mode, where `push` is not written
+    remedy: str = ""  # what to do instead of forward mode, if `push` is not written
 
     @abstractmethod
     def pull(
         self, z: Tensor, operands: Sequence[Tensor], gradient: Tensor, needed: Sequence[bool]
     ) -> Sequence[Tensor | None]:
-        """The gradient of each operand from that of the solution; None where it is not needed."""
+        """The gradient of each operand from that of the solution; None if it is not needed."""
 
     def push(self, z: Tensor, operands: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> Tensor:
         """The tangent of the solution from those of the operands."""
@@ -34,7 +34,7 @@ class Adjoint(ABC):
 
 
 def attach(adjoint: Adjoint, z: Tensor) -> Tensor:
-    """The solution z, found without a graph, as a function of the adjoint's operands."""
+    """The solution z, which has no graph, as a function of the adjoint's operands."""
     return _Solution.apply(adjoint, z, *adjoint.operands)
 
 
@@ -63,10 +63,10 @@ class _Solution(Function):
 
 
 class Solved(Protocol):
-    """A system that can say how its solution depends on its operands."""
+    """A system whose solution can be differentiated."""
 
     def operands(self, z: Tensor) -> tuple[Tensor, ...]:
-        """The tensors that gradients are wanted for, and those that `pull` reads again, given the solution."""
+        """The tensors that get gradients, and those that `pull` reads again, given the solution."""
 
     def evaluate(self, z: Tensor) -> Tensor:
         """F(z), which autograd can follow to the operands and to z."""
@@ -74,25 +74,25 @@ class Solved(Protocol):
     def pull(
         self, z: Tensor, gradient: Tensor, solver: LinearSolver, rtol: float
     ) -> tuple[Sequence[Tensor | None], LinearReport]:
-        """The gradient of each operand from that of the solution z, None for none; and how the adjoint solve went."""
+        """The gradient of each operand, or None, from that of the solution z; and the report of the adjoint solve."""
 
     def adjoint(self) -> Adjoint | None:
-        """The adjoint in closed form, where the system has one; else None."""
+        """The adjoint in closed form, or None if the system has none."""
 
 
 class Gradient(ABC):
-    """A way to differentiate the solution z of z = F(z) with respect to what F depends on."""
+    """A way to differentiate the solution z of z = F(z) by the parameters and inputs of F."""
 
     forward_remedy: ClassVar[str | None] = None
-    """What to do instead of forward mode (torch.func.jvp); None where it works."""
+    """What to do instead of forward mode (torch.func.jvp); None if it works."""
 
     @abstractmethod
     def attach(
         self,
         system: Solved,
         z: Tensor,  # the solution, which has no graph
-        converged: Tensor,  # [N, 1] bool, the rows whose problem was solved: the others give no gradient
-        rtol: float,  # of the adjoint, for one whose own rtol is None
-        note: Callable[[LinearReport], None],  # gets the report of the adjoint solve, where there is one
+        converged: Tensor,  # [N, 1] bool, the rows of converged problems: the others have no gradient
+        rtol: float,  # tolerance of the adjoint, used if the gradient's own rtol is None
+        note: Callable[[LinearReport], None],  # called with the report of the adjoint solve
     ) -> Tensor:
         """The solution with a graph."""

@@ -1,8 +1,8 @@
 """Function: the base of every autograd function here, so that no derivative is silently zero in any mode.
 
-Solvers work on detached values. What they find has no derivative until a Function gives it one, and a Function that is
-left out because no tensor requires grad loses the derivatives of torch.func.jvp and vmap. So `is_tracked` knows all
-modes, and what a Function has no rule for raises an error that names the remedy.
+Solvers work on detached values, so a solution has no derivative until a Function gives it one. If a Function were
+skipped because no tensor requires grad, the derivatives of torch.func.jvp and vmap would be lost: `is_tracked` knows
+all modes. If a Function has no rule for a mode, it raises an error that names the remedy.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from torch._functorch.pyfunctorch import retrieve_all_functorch_interpreters
 from torch.autograd import forward_ad
 
 FORWARD = "has no forward-mode derivative (torch.func.jvp, jacfwd, hessian)"
-VMAP = "cannot run under torch.func.vmap, because its solver decides by the numbers"
+VMAP = "cannot run under torch.func.vmap, because its solver depends on the values"
 ONE_BATCH = "Put the samples into the batch of one call, or call once per sample."
 
 
 class Function(torch.autograd.Function):
-    """An autograd function that vmap calls once per sample; without a `jvp` of its own, forward mode raises."""
+    """An autograd function that vmap calls once per sample. Forward mode raises an error if it has no `jvp`."""
 
     remedy: ClassVar[str] = ""
-    """What to do where there is no forward-mode derivative."""
+    """What to do instead of forward mode."""
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
@@ -55,9 +55,9 @@ def _each_sample(
 
 @contextmanager
 def without_saved_tensor_hooks() -> Iterator[None]:
-    """For what leaves no graph: torch.func refuses to run where such hooks are set, as in a checkpoint's steps."""
+    """Remove the hooks, for code without a graph: torch.func does not run with them, as inside a checkpoint."""
     stack: Any = torch._C._autograd
-    last = getattr(stack, "_top_saved_tensors_default_hooks", lambda _: None)  # torch 2.7 cannot tell
+    last = getattr(stack, "_top_saved_tensors_default_hooks", lambda _: None)  # not in torch 2.7
     hooks = []
     while (top := last(False)) is not None:
         hooks.append(top)
@@ -70,14 +70,14 @@ def without_saved_tensor_hooks() -> Iterator[None]:
 
 
 def is_tracked(tensors: Iterable[Any]) -> bool:
-    """Whether autograd, dual tensors or torch.func may want a derivative of what is computed from the tensors."""
+    """Whether autograd, dual tensors or torch.func may need a derivative of a function of the tensors."""
     if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
         return True
     return torch.is_grad_enabled() and any(isinstance(t, Tensor) and t.requires_grad for t in tensors)
 
 
 class _Once(Function):
-    """A result that was computed without a graph; differentiating it raises an error that names the remedy."""
+    """A result without a graph. Differentiating it raises an error that names the remedy."""
 
     @staticmethod
     def forward(remedy: str, result: Tensor, *sources: Tensor) -> Tensor:
@@ -97,7 +97,7 @@ class _Once(Function):
 
 
 class _Samples(Function):
-    """A computation under vmap, one sample after the other; it is still inside the transforms below."""
+    """A computation under vmap, one sample after the other, still inside the outer transforms."""
 
     @staticmethod
     def forward(compute: Callable[..., Any], *tensors: Tensor) -> Any:
@@ -113,9 +113,9 @@ class _Samples(Function):
 
 
 def opaque(compute: Callable[..., tuple[Tensor, ...]], remedy: str, *tensors: Tensor) -> tuple[Tensor, ...]:
-    """`compute(*tensors)` without a graph, under vmap once per sample. Differentiating it again raises the remedy.
+    """`compute(*tensors)` without a graph, under vmap once per sample. Differentiating the result raises an error.
 
-    `compute` may use other tensors too, as long as vmap has no samples of them.
+    `compute` may use other tensors too, if vmap does not map over them.
     """
     with torch.no_grad():
         batched = any(is_batchedtensor(tensor) for tensor in tensors)
@@ -157,9 +157,9 @@ def observe(look: Callable[..., None], *tensors: Tensor | None) -> None:
 
 
 def reverse_mode_only(what: str, tensors: Sequence[Any], forward_remedy: str | None = None) -> None:
-    """Raise where a solver meets tensors of a transform that it has no rule for.
+    """Raise an error if a tensor belongs to a transform that a solver does not support.
 
-    `forward_remedy` is None where forward mode is served.
+    `forward_remedy` says what to do instead of forward mode; None if that is supported.
     """
     wrapped = [t for t in tensors if isinstance(t, Tensor) and is_functorch_wrapped_tensor(t)]
     if any(_is_batched(t) for t in wrapped):

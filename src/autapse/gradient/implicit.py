@@ -1,4 +1,4 @@
-"""Implicit: the gradient of the equation itself, whatever found the solution."""
+"""Implicit: the gradient of the equation itself. It does not depend on the solver."""
 
 from __future__ import annotations
 
@@ -26,18 +26,19 @@ FORWARD_REMEDY = "Use reverse mode (backward, torch.func.grad, jacrev), or gradi
 class Implicit(Gradient):
     """dL/dθ = v·∂F/∂θ with v = g + Jᵀ·v, the adjoint: one linear system of the size of the solution.
 
-    An adjoint that the solver leaves above its tolerance is used as it is, with a warning. Equilibria, whose systems
-    are small, solve theirs directly and have derivatives of any order.
+    An adjoint that does not reach its tolerance is used as it is, with a warning. The systems of equilibria are small:
+    they are solved directly, and have derivatives of any order.
 
-    >>> layer = autapse.ImplicitGRU(3, 4, gradient=Implicit(rtol=1e-6))
+    >>> layer = autapse.ImplicitGRU(3, 4, gradient=autapse.gradient.Implicit(rtol=1e-6))
+    >>> layer(torch.zeros(5, 2, 3))[0].sum().backward()
     """
 
     forward_remedy: ClassVar[str | None] = FORWARD_REMEDY
 
     rtol: float | None = None
-    """Relative tolerance of the adjoint; None leaves it to the layer."""
+    """Relative tolerance of the adjoint. None: the layer chooses it."""
     solver: LinearSolver = field(default_factory=lambda: GMRES(max_iterations=30))
-    """What solves the adjoint system."""
+    """The solver of the adjoint system."""
 
     def __post_init__(self) -> None:
         if self.rtol is not None:
@@ -56,7 +57,7 @@ class Implicit(Gradient):
 
 
 class LinearAdjoint(Adjoint):
-    """The adjoint by a linear solver. It has first derivatives only."""
+    """The adjoint by a linear solver. There are only first derivatives."""
 
     remedy = FORWARD_REMEDY
 

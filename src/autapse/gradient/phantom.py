@@ -15,15 +15,18 @@ from autapse.solve import LinearReport
 
 @dataclass(frozen=True)
 class Phantom(Gradient):
-    """z ← (1 − λ)·z + λ·F(z), k times from the solution: an approximate gradient whose terms fade by 1 − λ.
+    """z ← (1 − λ)·z + λ·F(z), k times from the solution, with autograd: an approximate gradient.
 
-    For systems that do not contract, where the terms of `Unrolled` would grow.
+    It is for systems that do not contract, where the terms of `Unrolled` would grow.
+
+    >>> layer = autapse.ImplicitGRU(3, 4, gradient=autapse.gradient.Phantom(5, damping=0.5))
+    >>> layer(torch.zeros(5, 2, 3))[0].sum().backward()
     """
 
     steps: int
-    """k, the steps that autograd follows."""
+    """k, the number of steps."""
     damping: float = 0.5
-    """λ."""
+    """λ, above 0 and at most 1."""
 
     def __post_init__(self) -> None:
         checks.integer("steps", self.steps, minimum=1)

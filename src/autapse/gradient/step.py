@@ -1,4 +1,4 @@
-"""DifferentiableStep: the equations of one step, whose solution has derivatives of any order in every mode."""
+"""DifferentiableStep: the equations of one step, with derivatives of any order in every mode."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from autapse.solve.step_system import Feedback, StepRule, StepSystem
 def settle(
     rule: StepRule, previous: Tensor, u: Tensor, weights: Any, solver: Solver, rtol: float, gradient: Gradient
 ) -> tuple[Tensor, SolveReport]:
-    """The state that solves h = φ(h, previous, u), as a function of all tensors, and how each row went."""
+    """The state that solves h = φ(h, previous, u), as a function of all tensors, and the report of the rows."""
     system = DifferentiableStep(rule, previous, u, weights)
     reports: list[SolveReport] = []
 
@@ -32,7 +32,7 @@ def settle(
     h = on_values(solve, *system.tensors)
     if is_tracked(system.tensors):
         h = gradient.attach(system, h, torch.ones((), dtype=torch.bool, device=h.device), rtol, lambda report: None)
-    return h, merge(reports, len(previous), worst=True)  # there are several under vmap
+    return h, merge(reports, len(previous), worst=True)  # one report per sample under vmap
 
 
 class DifferentiableStep:
@@ -45,7 +45,7 @@ class DifferentiableStep:
         self.tensors = tuple(self._leaves[n] for n in self._places)
 
     def arguments(self, operands: Sequence[Tensor]) -> tuple[Tensor, Tensor, Any]:
-        """`previous`, `u` and `weights` with other tensors in the place of the operands."""
+        """`previous`, `u` and `weights` with other tensors instead of the operands."""
         leaves = list(self._leaves)
         for n, operand in zip(self._places, operands, strict=True):
             leaves[n] = operand
@@ -67,7 +67,7 @@ class DifferentiableStep:
 
 
 class _StepAdjoint(Adjoint):
-    """dh = (I − ∂φ/∂h)⁻¹·∂φ/∂operand, from the solution and the operands alone, so that it can be differentiated."""
+    """dh = (I − ∂φ/∂h)⁻¹·∂φ/∂operand, a function of the solution and the operands that can be differentiated."""
 
     def __init__(self, system: DifferentiableStep) -> None:
         self.system, self.operands = system, system.tensors
@@ -94,7 +94,7 @@ class _StepAdjoint(Adjoint):
     def _at(
         self, z: Tensor, operands: Sequence[Tensor], wanted: Sequence[int]
     ) -> tuple[Callable[..., Tensor], tuple[Tensor, ...], Feedback]:
-        """φ at the solution as a function of the wanted operands, the values of these, and ∂φ/∂h."""
+        """φ at the solution as a function of the operands with index `wanted`, their values, and ∂φ/∂h."""
         rule = self.system.rule
 
         def phi(*values: Tensor) -> Tensor:

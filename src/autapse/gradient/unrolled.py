@@ -15,13 +15,17 @@ from autapse.solve import LinearReport
 
 @dataclass(frozen=True)
 class Unrolled(Gradient):
-    """z ← F(z), k times from the solution, each followed by autograd: the first k terms of the implicit gradient.
+    """z ← F(z), k times from the solution, with autograd: the first k terms of the implicit gradient.
 
-    Exact as k grows where F contracts. Differentiable to any order; costs the memory of k evaluations.
+    If F contracts, the gradient is exact in the limit of large k. It has derivatives of any order, and needs the memory
+    of k evaluations.
+
+    >>> layer = autapse.ImplicitGRU(3, 4, gradient=autapse.gradient.Unrolled(5))
+    >>> layer(torch.zeros(5, 2, 3))[0].sum().backward()
     """
 
     steps: int
-    """k, the steps that autograd follows."""
+    """k, the number of steps."""
 
     def __post_init__(self) -> None:
         checks.integer("steps", self.steps, minimum=1)
@@ -33,9 +37,9 @@ class Unrolled(Gradient):
 
 
 def followed(system: Solved, z: Tensor, converged: Tensor, steps: int, damping: float) -> Tensor:
-    """The solution with a graph of `steps` damped steps; without one where a problem was not solved."""
-    found = z
+    """The solution with a graph of `steps` damped steps, or without a graph for unsolved problems."""
+    result = z
     for _ in range(steps):
-        value = system.evaluate(found)
-        found = value if damping == 1.0 else torch.lerp(found, value, damping)
-    return torch.where(converged, found, z)
+        value = system.evaluate(result)
+        result = value if damping == 1.0 else torch.lerp(result, value, damping)
+    return torch.where(converged, result, z)

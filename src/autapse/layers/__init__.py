@@ -1,4 +1,4 @@
-"""Layers that keep torch.nn.GRU's contract: one per cell, and Recurrent for cells of your own."""
+"""Layers that are called like torch.nn.GRU: one per cell, and Recurrent for your own cells."""
 
 from autapse import cells
 from autapse.layers.equilibrium import Equilibrium

@@ -1,4 +1,4 @@
-"""Implicit: a rule of the user's own, solved over whole sequences; ImplicitGRU and ImplicitLSTM."""
+"""Implicit: a given rule, solved over whole sequences; ImplicitGRU and ImplicitLSTM."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from torch.nn.utils.rnn import PackedSequence
 from autapse import cells, checks
 from autapse.cells.base import Cell
 from autapse.cells.implicit import ImplicitFunction, checked_stencil
+from autapse.layers.help import explain_call
 from autapse.layers.recurrent import Layer, Recurrent, borrow
 
 
@@ -22,18 +23,20 @@ class ImplicitLSTM(Layer):
     cell_type = cells.ImplicitLSTM
 
 
+@explain_call
 class Implicit(Recurrent):
-    """A rule of your own on a stencil, solved over whole sequences: h_t = rule(x_t, h_{t+j} for j in stencil).
+    """h_t = rule(x_t, h_{t+j} for j in stencil), solved over whole sequences: a rule of your own on a stencil.
 
     Args:
-        rule: a function or module of (x, *neighbours), [M, D] and one [M, H] per offset, that gives [M, H]. Its rows
-            are positions and must not depend on one another. Jacobian products come from automatic differentiation.
-        stencil: offsets of the neighbours, each once, and not 0.
+        rule: a function or module of (x, *neighbours), [M, D] and one [M, H] per offset, that returns [M, H]. The rows
+            are positions and must not depend on each other. Derivatives are automatic.
+        stencil: offsets of the neighbours, each once and not 0.
         hidden_size: units; by default the rule's attribute of that name.
-        input_size: features per step, checked where it is known; by default the rule's attribute of that name.
-        batch_first: whether input and output are [B, T, D] instead of [T, B, D].
-        boundary: states past the ends are "zero" or "learned".
-        options: `solver`, `gradient`, `tolerance` and `cache`, see `autapse.unfold.Solve`; `device` and `dtype`.
+        input_size: features per step; by default the rule's attribute of that name. The input is not checked if
+            there is neither.
+        batch_first: input and output are [B, T, D] instead of [T, B, D].
+        boundary: the states before and after each sequence, "zero" or "learned".
+        options: `solver`, `gradient`, `tolerance` and `cache` of `autapse.unfold.Solve`; `device` and `dtype`.
 
     >>> layer = autapse.Implicit(lambda x, before, after: torch.tanh(x + 0.3 * before - 0.4 * after), hidden_size=2)
     >>> output, h_n = layer(torch.ones(5, 3, 2))
@@ -56,7 +59,7 @@ class Implicit(Recurrent):
             checks.fail("rule", "be a function or module of (x, *neighbours)", rule, kind=checks.KindError)
         size = getattr(rule, "hidden_size", None) if hidden_size is None else hidden_size
         if size is None:
-            checks.fail("hidden_size", "be given where the rule has no attribute of that name", None)
+            checks.fail("hidden_size", "be given if the rule has no attribute of that name", None)
         width = getattr(rule, "input_size", None) if input_size is None else input_size
         own = {"function": rule, "stencil": checked_stencil(stencil), "boundary": boundary}
         super().__init__(ImplicitFunction, width or 1, size, batch_first=batch_first, **own, **options)
@@ -81,7 +84,6 @@ class Implicit(Recurrent):
         return data.shape[-1] if isinstance(data, Tensor) and data.dim() else 1
 
     def __repr__(self) -> str:
-        # One line, as the other layers have.
         boundary = [f"boundary={self.boundary!r}"] if self.boundary != "zero" else []
         words = [f"hidden_size={self.hidden_size}", *boundary, *self.solving.words()]
         module = isinstance(self.rule, nn.Module)

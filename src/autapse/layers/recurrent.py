@@ -18,6 +18,7 @@ from autapse import checks
 from autapse.cells.base import COMMON, Cell, cell_options, constructor_arguments, option_words
 from autapse.forms import State
 from autapse.layers.compiled import never_compiled
+from autapse.layers.help import layer_help
 from autapse.layers.stream import Stream
 from autapse.per_thread import PerThread
 from autapse.sequences.batch import SequenceBatch, make_batch
@@ -41,29 +42,43 @@ class Run(NamedTuple):
 class Recurrent(nn.Module):
     """A cell over sequences: depth, direction, dropout, packing, lengths, initial states, streaming.
 
-    A cell with several state tensors, or with a stencil that reaches further back than one step, has tuples as h0 and
-    h_n, one entry per tensor, as torch.nn.LSTM has. Where `hidden_size` is a list, every such entry is itself a tuple
-    of one [directions, B, H_l] per layer. `reports` has a SolveReport for each layer and direction where equations are
-    solved, and is empty otherwise. It is about the last call of the thread that reads it.
+    If equations are solved, `reports` has a `SolveReport` for each layer and direction. It is that of the last call in
+    the thread that reads it.
 
     Args:
-        cell: a subclass of `autapse.Cell`. Its stencil decides how it becomes a sequence.
+        cell: a subclass of `autapse.Cell`. Its stencil decides how sequences are computed.
         input_size: features per step.
-        hidden_size: units, or a list with one number per layer.
-        num_layers: layers on top of each other; 1 by default, or the number of sizes.
+        hidden_size: units, or a list with the units of each layer.
+        num_layers: number of stacked layers; by default 1, or the number of entries of `hidden_size`.
         bias: whether the cells have biases.
-        batch_first: whether input and output are [B, T, D] instead of [T, B, D].
-        dropout: in training mode, on the output of each layer but the last.
-        bidirectional: a second set of cells that reads from the end.
+        batch_first: input and output are [B, T, D] instead of [T, B, D].
+        dropout: probability of dropping a value between layers, in training mode.
+        bidirectional: also read each sequence from its end, with other cells. Not for implicit layers.
         device: where the parameters are.
-        dtype: of the parameters.
-        unfold: how a cell that looks back becomes a sequence; None is the scan, `autapse.unfold.Parallel()` solves for
-            all steps at once.
-        options: options of the cell, and of its strategy: `checkpoint_every=k` for a scan, which then keeps every k-th
-            state only and computes the others again in the backward pass; `solver`, `gradient`, `tolerance` and
-            `cache` for a cell that looks ahead, see `autapse.unfold.Solve`.
+        dtype: type of the parameters.
+        unfold: a strategy of `autapse.unfold` for cells that look back. None: step by step; `Parallel()`: all steps at
+            once.
+        options: options of the cell, and settings of its strategy: those of `autapse.unfold.Scan`, or of
+            `autapse.unfold.Solve` if the cell looks ahead.
 
-    >>> layer = Recurrent(autapse.cells.RIN, 3, 16, num_layers=2, bidirectional=True)
+    Called with:
+        x: the input, [T, B, D], [T, D] for a single sequence, or a PackedSequence.
+        h0: the initial state, [num_layers·directions, B, H]; zeros by default. A tuple with one such tensor per state
+            if a cell has several, as LSTM. With a list as `hidden_size`, a tuple with a [directions, B, H] per layer
+            instead of each tensor. For implicit layers a pair: the states before and after the sequence.
+        lengths: [B], the length of each sequence, if they differ.
+        start: position of the first step, for cells that depend on the position.
+        return_states: also return the states at every step.
+        start_states: for implicit layers, where the solves start: states in the format of `return_states`.
+        keys: for implicit layers with `cache`, [B] names of the sequences. The solve of a sequence then starts from
+            its last solution.
+
+    Returns:
+        output: [T, B, directions·H] from the last layer, zero after the end of a sequence; packed if the input is.
+        h_n: the final state of each sequence, in the format of h0; for implicit layers, of one of its parts.
+        states: only with `return_states`, a list with a tuple per layer: a [T, B, directions, H] tensor per state.
+
+    >>> layer = autapse.Recurrent(autapse.cells.RIN, 3, 16, num_layers=2, bidirectional=True)
     >>> output, h_n = layer(torch.zeros(5, 4, 3))
     >>> output.shape, h_n.shape
     (torch.Size([5, 4, 32]), torch.Size([4, 4, 16]))
@@ -405,11 +420,11 @@ class Layer(Recurrent):
         if not hasattr(cls, "cell_type"):
             return
         # The cell declares its options once; help() and editors see them here too.
-        cls.__doc__ = cls.__doc__ or cls.cell_type.__doc__
         *own, unfold, _ = list(inspect.signature(Recurrent.__init__).parameters.values())[2:]
         further = [*strategy_settings(cls.cell_type).values(), unfold, *cell_options(cls.cell_type).values()]
         options = [p.replace(kind=p.KEYWORD_ONLY) for p in further]
         cls.__signature__ = inspect.Signature([*own, *options])  # type: ignore[attr-defined]
+        cls.__doc__ = cls.__doc__ or layer_help(cls, cls.cell_type, Recurrent)
 
 
 def _make_cell(

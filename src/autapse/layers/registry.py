@@ -18,7 +18,7 @@ from autapse.cells.base import cell_options
 from autapse.cells.equilibrium import EquilibriumRule
 from autapse.layers.recurrent import Layer, Recurrent
 
-GROUP = "autapse.cells"  # of the entry points by which other packages offer networks
+GROUP = "autapse.cells"  # the entry points of networks in other packages
 LAYERS: dict[str, type[Layer]] = {
     layer.__name__.lower(): layer
     for layer in (
@@ -49,17 +49,17 @@ NetworkClass = type[Layer] | type[Cell]
 def make_layer(
     network: str | NetworkClass, input_size: int, hidden_size: int | list[int], **keywords: Any
 ) -> Recurrent:
-    """The layer of a network.
+    """Make the layer of a network.
 
     Args:
-        network: a name with options, a layer class, or a cell class. `my_module:MyCell:option=value` names a class of
-            your own, which is imported.
+        network: a name with options, a layer class, or a cell class. `my_module:MyCell:option=value` names your own
+            class, which is imported.
         input_size: features per step.
-        hidden_size: units, or one number per layer.
-        keywords: further arguments of the layer, such as `num_layers` or `batch_first`.
+        hidden_size: units, or a list with the units of each layer.
+        keywords: other arguments of the layer, such as `num_layers` or `batch_first`.
 
     Returns:
-        A layer with torch.nn.GRU's contract.
+        The layer.
 
     >>> make_layer("ernn:inner_steps=2", 3, 8)
     ERNN(3, 8, inner_steps=2)
@@ -75,7 +75,7 @@ def make_layer(
 
 
 def parse_network(spec: str) -> tuple[NetworkClass, dict[str, Any]]:
-    """The class and the options that `name:option=value:…` or `module:Class:option=value:…` stands for."""
+    """The class and the options of `name:option=value:…` or `module:Class:option=value:…`."""
     name, *words = spec.split(":")
     if _names_a_class(name, words):
         name, kind, words = f"{name}:{words[0]}", _imported(name, words[0]), words[1:]
@@ -89,24 +89,24 @@ def parse_network(spec: str) -> tuple[NetworkClass, dict[str, Any]]:
             rule = f"be {name} with options from: {', '.join(known) or 'none'}, as in {name}:option=value"
             checks.fail("cell", rule, spec, checks.closest(option, known))
         if option in options:
-            checks.fail("cell", f"name each option once, {option} among them", spec)
-        # A word stays a word where one is expected: alignment=none is not None.
+            checks.fail("cell", f"have each option once, also {option}", spec)
+        # If the option is a text, the value is one too: alignment=none is not None.
         options[option] = value if isinstance(known[option].default, str) else _value(value)
     return kind, options
 
 
 def options_of(kind: NetworkClass) -> dict[str, inspect.Parameter]:
-    """The options that may stand in a network's name."""
+    """The options that can be part of a network's name."""
     return kind.named_options() if issubclass(kind, Layer) else cell_options(kind)
 
 
 def spec_of(kind: NetworkClass) -> str:
-    """The name under which a class is found again: its own for ours, `module:Class` for others."""
-    return next((name for name, ours in LAYERS.items() if ours is kind), f"{kind.__module__}:{kind.__qualname__}")
+    """The name of a class for `parse_network`: `module:Class` unless it is built in."""
+    return next((name for name, layer in LAYERS.items() if layer is kind), f"{kind.__module__}:{kind.__qualname__}")
 
 
 def foreign_module(spec: str) -> str | None:
-    """The module that a name would import, where it is not imported yet; None for all other names."""
+    """The module that `parse_network` would import; None if there is none, or if it is imported already."""
     module, *words = spec.split(":")
     return module if _names_a_class(module, words) and module not in sys.modules else None
 
@@ -116,7 +116,7 @@ def _names_a_class(name: str, words: list[str]) -> bool:
 
 
 def offered() -> dict[str, EntryPoint]:
-    """The networks of other installed packages, by name; not loaded yet."""
+    """The entry points of networks in other installed packages, by name. They are not loaded."""
     return plugins.offered(GROUP, LAYERS)
 
 
@@ -133,20 +133,20 @@ def _named(name: str) -> NetworkClass:
 def _imported(module: str, name: str) -> NetworkClass:
     try:
         with _importing_from_here():
-            found: Any = import_module(module)
+            value: Any = import_module(module)
     except Exception as error:
         rule = f"name a module that can be imported ({type(error).__name__}: {error})"
         checks.fail("cell", rule, f"{module}:{name}", "Run from the folder of the module, or install it.")
     for part in name.split("."):
-        if not hasattr(found, part):
-            checks.fail("cell", f"name a class of the module {module}", name, checks.closest(part, vars(found)))
-        found = getattr(found, part)
-    return _checked(found, f"{module}:{name}")
+        if not hasattr(value, part):
+            checks.fail("cell", f"name a class of the module {module}", name, checks.closest(part, vars(value)))
+        value = getattr(value, part)
+    return _checked(value, f"{module}:{name}")
 
 
 @contextmanager
 def _importing_from_here() -> Iterator[None]:
-    """With the working folder as the last place to import from: a program that was installed does not look there."""
+    """Import also from the working folder, as the last place. An installed program does not do that by default."""
     here = str(Path.cwd())
     sys.path.append(here)
     try:
@@ -155,11 +155,11 @@ def _importing_from_here() -> Iterator[None]:
         sys.path.remove(here)
 
 
-def _checked(found: Any, what: str) -> NetworkClass:
-    if not (isinstance(found, type) and issubclass(found, Layer | Cell)):
+def _checked(value: Any, what: str) -> NetworkClass:
+    if not (isinstance(value, type) and issubclass(value, Layer | Cell)):
         remedy = "Write a subclass of autapse.Cell."
-        checks.fail(what, "be a cell class or a layer class of autapse, or its name", found, remedy, checks.KindError)
-    return found
+        checks.fail(what, "be a cell class or a layer class of autapse, or its name", value, remedy, checks.KindError)
+    return value
 
 
 def _value(text: str) -> Any:

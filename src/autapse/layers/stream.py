@@ -1,4 +1,4 @@
-"""Stream: a layer one step at a time, for devices and live signals."""
+"""Stream: a layer that reads one step at a time, for devices and live signals."""
 
 from __future__ import annotations
 
@@ -18,12 +18,20 @@ if TYPE_CHECKING:
 
 
 class Stream:
-    """y_t = stream(x_t): the layer's output at each step, its weights prepared once and its states kept.
+    """y_t = stream(x_t): the layer's output at one step after the other, without gradients and without dropout.
 
-    `stream.state` is h_n after the steps so far and `stream.position` their number. `stream.reset()` goes back to zero
-    states, or to states given as h0, and takes up the layer's present weights. No gradients, no dropout. On a CPU a
-    step runs in the native library, on matrices packed once; `stream(x_t, out=y)` writes into a tensor of yours, so
-    that nothing is allocated at all.
+    The weights are prepared once, and the states are kept in the stream. `stream.state` is h_n after the steps so far,
+    and `stream.position` is their number. `stream.reset(h0)` starts again with these states, or with zeros, and with
+    the present weights of the layer. On a CPU a step runs in the native library; `stream(x_t, out=y)` writes into a
+    given tensor, so that no memory is allocated.
+
+    Args:
+        layer: a layer with one direction that does not look ahead.
+        batch_size: number of sequences.
+
+    >>> stream = autapse.GRU(3, 4).stream()
+    >>> stream(torch.zeros(3)).shape, stream(torch.zeros(3)).shape, stream.position
+    (torch.Size([4]), torch.Size([4]), 2)
     """
 
     def __init__(self, layer: Recurrent, batch_size: int = 1) -> None:
@@ -36,9 +44,9 @@ class Stream:
 
     @torch.no_grad()
     def reset(self, h0: Any = None) -> None:
-        """Back to position 0, with zero states or `h0` (the shape of the layer's own h0 for this batch size)."""
+        """Return to position 0, with zero states or `h0` in the format of the layer's h0."""
         self._layer._check_parameters()
-        # A copy: training in place must not reach a stream halfway, its matrices old and its biases new.
+        # A copy: after a training step in place, a stream must not have some old weights and some new ones.
         cells = {key: copy.deepcopy(cell) for key, cell in self._layer.cells.items()}
         self._keys = list(cells)
         like = next(itertools.chain(self._layer.parameters(), self._layer.buffers()), torch.empty(0))
@@ -56,8 +64,8 @@ class Stream:
     @torch.no_grad()
     def __call__(
         self,
-        x_t: Tensor,  # [batch_size, D], or [D] where batch_size is 1
-        out: Tensor | None = None,  # takes the output instead of fresh memory
+        x_t: Tensor,  # [batch_size, D], or [D] if batch_size is 1
+        out: Tensor | None = None,  # where the output is written; None: a new tensor
     ) -> Tensor:
         x = x_t.unsqueeze(0) if x_t.dim() == 1 and self.batch_size == 1 else x_t
         if tuple(x.shape) != (self.batch_size, self._layer.input_size):

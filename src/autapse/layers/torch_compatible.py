@@ -201,7 +201,13 @@ class LSTM(TorchLayer):
 
 
 def from_torch(module: nn.Module) -> TorchLayer:
-    """torch.nn.RNN, GRU or LSTM as ours, weights, mode and all.
+    """Convert a torch.nn.RNN, GRU or LSTM.
+
+    Args:
+        module: the torch.nn module.
+
+    Returns:
+        The layer of autapse with the same settings, weights and mode.
 
     >>> autapse.from_torch(torch.nn.GRU(3, 5, num_layers=2))
     GRU(3, 5, num_layers=2)

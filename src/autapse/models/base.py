@@ -18,7 +18,7 @@ from autapse.unfold.warm_start import Solutions
 
 Network = str | NetworkClass | Recurrent
 UNITS = 64  # default size of a layer
-MOST_LAYERS = 1000  # a file from somebody else must not build a network for hours
+MOST_LAYERS = 1000  # a malicious file must not build a network for hours
 
 
 ARGUMENTS = """Args:
@@ -49,7 +49,7 @@ class SequenceModel(nn.Module):
     """The base of all models; not for direct use."""
 
     carries: ClassVar[bool] = False
-    """Whether `forward` takes and returns states, so that a long sequence can be read in pieces."""
+    """Whether `forward` takes and returns states, to read a long sequence in pieces."""
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         """The arguments are the same for all models, so they are explained once."""
@@ -102,9 +102,9 @@ class SequenceModel(nn.Module):
     def _take_layer(self, layer: Recurrent, given: dict[str, Any]) -> None:
         """Use a given layer."""
         if given:
-            checks.fail(", ".join(given), "be omitted with a layer, which has its own", *given.values())
+            checks.fail(", ".join(given), "be omitted if cell is a layer, which has its own", *given.values())
         if layer.input_size != self.inputs.output_size:
-            rule = f"have input_size {self.inputs.output_size}, the number of features that the model gives it"
+            rule = f"have input_size {self.inputs.output_size}, the number of features after the model's inputs"
             checks.fail("cell", rule, layer.input_size)
         self.layer = layer
 
@@ -126,12 +126,12 @@ class SequenceModel(nn.Module):
 
     @property
     def depends_on_position(self) -> bool:
-        """Whether a coefficient differs from step to step, so that it matters where a sequence begins."""
+        """Whether a step depends on its position in the sequence."""
         return any(layer.depends_on_position for layer in self.layers())
 
     @property
     def solutions(self) -> Solutions | None:
-        """The solutions that the layer keeps by key, where it keeps any; `keys` then name the sequences of a batch."""
+        """The solutions that the layer keeps by key, or None; `keys` name the sequences of a batch."""
         solutions = getattr(self.layer.solving, "solutions", None)
         return solutions if solutions is not None and solutions.limit else None
 

@@ -10,7 +10,7 @@ from autapse.models.base import SequenceModel
 
 
 class Tagger(SequenceModel):
-    """Logits of a class at every step, [B, T, output_size]; past the end of a sequence they have no meaning.
+    """Logits of a class at every step, [B, T, output_size]. Those after the end of a sequence have no meaning.
 
     >>> model = Tagger("gru", input_size=3, output_size=5, hidden_size=8)
     >>> model(torch.zeros(4, 7, 3), lengths=[7, 5, 2, 1]).shape

@@ -1,4 +1,4 @@
-"""Lengths of sequences: how a caller's are checked, and how lengths and sizes of steps follow from each other."""
+"""Lengths of sequences: how they are checked, and how they relate to the number of sequences per step."""
 
 from __future__ import annotations
 

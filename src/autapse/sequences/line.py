@@ -21,7 +21,7 @@ class Line:
 
     @staticmethod
     def packed(sizes: Sequence[int], device: torch.device) -> Line:
-        """Rows step by step, `sizes[t]` sequences at step t, never more than before."""
+        """The line of rows in packed order, with `sizes[t]` sequences at step t, which never grow."""
         counts = torch.tensor(sizes)
         step = torch.repeat_interleave(torch.arange(len(sizes)), counts)
         owner = torch.arange(len(step)) - torch.repeat_interleave(counts.cumsum(0) - counts, counts)
@@ -36,18 +36,18 @@ class Line:
         return Line(self.lengths[self.owner] - 1 - self.step, self.owner, self.count, self.length)
 
     def select(self, sequences: Tensor) -> tuple[Line, Tensor]:  # [B] bool
-        """The line of some of the sequences, and which rows of this one it has."""
+        """The line of some sequences, and the index of its rows in this one."""
         rows = sequences[self.owner].nonzero()[:, 0]
         number = sequences.long().cumsum(0) - 1
         step = self.step[rows]
         return Line(step, number[self.owner[rows]], int(sequences.sum()), int(step.max()) + 1), rows
 
     def previous(self, rows: Tensor, first: Tensor) -> Tensor:  # [N, ...], [B, ...] -> [N, ...]
-        """What stands one step before each row; `first` before step 0."""
+        """The row one step before each row; `first` for step 0."""
         return torch.cat([first, rows]).index_select(0, self._before)
 
     def last(self, total: int) -> Tensor:  # [total]
-        """Among `total` initial rows followed by ours, the end of each sequence; those without steps have none."""
+        """The index of each sequence's final state in `total` initial states followed by the rows."""
         ends = torch.arange(total, device=self.step.device)
         ended = self.step == self.lengths[self.owner] - 1
         ends[self.owner[ended]] = ended.nonzero()[:, 0] + total
@@ -63,19 +63,19 @@ class Line:
         return table.flatten(0, 1).index_select(0, self._place)
 
     def largest(self, rows: Tensor) -> Tensor:  # [N] -> [B]
-        """The greatest of the values, none negative, of each sequence."""
+        """The largest value of each sequence. No value may be negative."""
         return rows.new_zeros(self.count).scatter_reduce(0, self.owner, rows, "amax")
 
     def largest_so_far(self, rows: Tensor) -> Tensor:  # [N] -> [N]
-        """The greatest of the values, none negative, up to each step of a sequence."""
+        """The largest value of the sequence up to each row. No value may be negative."""
         return self.unpad(self.pad(rows).cummax(0).values)
 
     def any(self, chosen: Tensor) -> Tensor:  # [N] bool -> [B] bool
-        """Which sequences have a chosen row."""
+        """Whether each sequence has a chosen row."""
         return torch.bincount(self.owner[chosen], minlength=self.count) > 0
 
     def first(self, chosen: Tensor) -> Tensor:  # [N] bool -> [B]
-        """The first chosen step of each sequence, its length (or more) where none is."""
+        """The first chosen step of each sequence; `length` if there is none."""
         steps = torch.where(chosen, self.step, self.length)
         return steps.new_full((self.count,), self.length).scatter_reduce(0, self.owner, steps, "amin")
 

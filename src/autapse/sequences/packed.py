@@ -1,4 +1,4 @@
-"""How a PackedSequence is read and checked: anybody can put one together by hand."""
+"""How a PackedSequence is read and checked. It may have been made by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RedBlackOrder: the rows of ragged sequences ordered by colour, and the rows of each one's neighbours."""
+"""RedBlackOrder: the rows of a batch ordered by colour, and the neighbours of each row."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class RedBlackOrder:
 
     @cached_property
     def packed(self) -> Tensor:  # [N]
-        """Where each of our rows is in a PackedSequence."""
+        """The index of each row in a PackedSequence."""
         sizes = torch.tensor(self.sizes, dtype=torch.long)
         return ((sizes.cumsum(0) - sizes)[self._t] + self._sequence).to(self.device)
 
@@ -71,14 +71,14 @@ class RedBlackOrder:
 
     @cached_property
     def ends(self) -> Tensor:  # [B]
-        """The last row of each sequence; row 0 for sequences of length 0, which have none."""
+        """The last row of each sequence; row 0 for sequences of length 0."""
         if not self.total:
             return torch.zeros(self.count, dtype=torch.long, device=self.device)
         rows = self._firsts[(self.lengths - 1).clamp_min(0)] + torch.arange(self.count)
         return torch.where(self.lengths > 0, rows, 0).to(self.device)
 
     def final(self, z: Tensor, edges: Tensor) -> Tensor:  # [N, S], [1, S] or [2B, S] -> [B, S]
-        """The state at each sequence's own end; that before the first position where a sequence has none."""
+        """The final state of each sequence: at its last position, or the state before it if it has length 0."""
         before = edges[: self.count] if self.edges else edges.expand(self.count, -1)
         if not self.total:
             return before

@@ -1,4 +1,4 @@
-"""walk: a step function along ragged sequences, in plain PyTorch."""
+"""walk: a step function over sequences of different lengths, in plain PyTorch."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def walk(
     sizes: Sequence[int],
     start: int,
     reverse: bool = False,
-    traced: int | None = None,  # how many of the state's tensors are wanted of each step; None for all
+    traced: int | None = None,  # how many tensors of the state are returned for each step; None for all
 ) -> tuple[State, State]:
-    """`step` from position to position, given its drive; its gradient is autograd's, of any order."""
+    """Call `step` at each position. Returns the states after each step, and the final states."""
     trace: list[State] = []
     ended: list[State] = []
     steps = drive.split(list(sizes))

@@ -17,7 +17,7 @@ def amplification(feedback: Tensor, LU: Tensor, pivots: Tensor) -> Tensor:  # [.
         return torch.linalg.lu_solve(LU, pivots, torch.linalg.lu_solve(LU, pivots, v), adjoint=True)
 
     inverse = _spectral_norm(solve_both, feedback)
-    # A singular matrix gives zeros to divide by; the results are not finite.
+    # A singular matrix leads to divisions by zero; the results are not finite.
     inverse = torch.where(inverse.isnan() & feedback.isfinite().all(-1).all(-1), torch.inf, inverse)
     return inverse * (1 + _spectral_norm(lambda v: feedback.mT @ (feedback @ v), feedback))
 

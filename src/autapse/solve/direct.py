@@ -1,4 +1,4 @@
-"""Direct: the exact inverse, where an operator has one."""
+"""Direct: the exact inverse, for operators that have one."""
 
 from __future__ import annotations
 

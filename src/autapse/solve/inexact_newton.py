@@ -107,7 +107,7 @@ class Spectral(Iteration):
 
 
 def _judge(groups: Groups, points: _Points, search: _Search) -> tuple[_Point, _Point, _Search]:
-    """The point from which the next step goes, the best point, and the search with the next step."""
+    """The point where the next step starts, the best point, and the search with the next step."""
     new, here, best = points
     if here is None:
         return new, best, search
@@ -139,11 +139,11 @@ def _judge(groups: Groups, points: _Points, search: _Search) -> tuple[_Point, _P
 
 
 def _spectral_step(search: _Search, product: Tensor) -> Tensor:
-    """−⟨s, s⟩ / ⟨s, y⟩ of the last step s = η·f; 1 where that is not a usable number."""
+    """−⟨s, s⟩ / ⟨s, y⟩ of the last step s = η·f; 1 if that is zero or not finite."""
     eta = -search.eta * search.here.square() / product
     return torch.where(eta.isfinite() & (eta != 0), eta, 1.0)
 
 
 def _backtracking_step(search: _Search, fallback: Tensor, optimum: Tensor) -> Tensor:
-    """The fallback, and from then on shorter and shorter steps."""
+    """The fallback first, then shorter and shorter steps."""
     return torch.where(search.tries == 0, fallback, search.eta * optimum.clamp(-SHORTEST, SHORTEST))

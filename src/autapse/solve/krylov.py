@@ -14,7 +14,7 @@ from autapse.solve.system import Groups
 
 SMALL = 1e-300  # divisors below it count as zero
 NOISE = 8.0  # what is left of a product counts as zero below this many rounding errors
-DIVERGED = 1e6  # BiCGStab gives up a problem if its residual exceeds this many times the right side
+DIVERGED = 1e6  # BiCGStab stops a problem whose residual exceeds this many times the right side
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -35,7 +35,7 @@ class LinearReport:
 
 
 class Request(NamedTuple):
-    """What a linear solver is asked for, [B] each."""
+    """The problems of a linear solver and their tolerances, [B] each."""
 
     size: Tensor  # float64, ‖b‖
     goal: Tensor  # float64, the norm that the residual must reach

@@ -117,9 +117,9 @@ class Bookkeeping:
         self.iteration, self.system, self.total = iteration, system, system.groups.count
         zero = torch.zeros(self.total, dtype=torch.float64, device=z.device)
         self.active = zero == 0  # [b]
-        self.problem_index = torch.arange(self.total, device=z.device)  # [b] where the current problems are in all
-        self.row_index: Tensor | None = None  # [n] where the current rows are in all; None if nothing was dropped
-        self.active_index = self.problem_index  # [a] where the active problems are in the current batch
+        self.problem_index = torch.arange(self.total, device=z.device)  # [b] index in the full batch
+        self.row_index: Tensor | None = None  # [n] index in the full batch; None: all rows
+        self.active_index = self.problem_index  # [a] index of each active problem in the current batch
         self.best = z  # [n, ...] the best point of each current problem
         self.current = _Results(zero + torch.inf, ~self.active, ~self.active, zero.long(), zero)  # [b] each
         self.solution, self.results = z, self.current  # of the full batch, written when problems are dropped

@@ -14,14 +14,14 @@ from autapse.solve.condition import amplification, loses_half
 from autapse.solve.report import SolveReport
 from autapse.solve.system import Groups, Linear, System
 
-CONTRACTS = 0.9  # a feedback of a norm below this is well-conditioned
+CONTRACTS = 0.9  # I − ∂φ/∂h is well-conditioned if the norm of ∂φ/∂h is smaller
 
 
 class StepRule(Protocol):
     """The right side φ of h = φ(h, h_{t−1}, u_t), and its derivative by h."""
 
-    floor: float  # least |1 − ∂φ/∂h| where the derivative is diagonal
-    factorises: bool  # whether the solver factorises I − ∂φ/∂h anyway, so that its condition costs little
+    floor: float  # smallest |1 − ∂φ/∂h| that is divided by, if ∂φ/∂h is diagonal
+    factorises: bool  # whether the solver factorises I − ∂φ/∂h, so that its condition costs little
 
     def start(self, previous: Tensor, u: Tensor, weights: Any) -> Tensor:
         """The first point of a solver, [B, H]."""
@@ -30,7 +30,7 @@ class StepRule(Protocol):
         """φ, [B, H]."""
 
     def feedback(self, h: Tensor, previous: Tensor, u: Tensor, weights: Any) -> Tensor:
-        """∂φ/∂h, [B, H, H], or [B, H] where it is diagonal."""
+        """∂φ/∂h, [B, H, H], or [B, H] if it is diagonal."""
 
 
 class StepSystem(System):
@@ -58,7 +58,7 @@ class StepSystem(System):
 
     @torch.no_grad()
     def solve(self, solver: Solver, rtol: float) -> tuple[Tensor, SolveReport]:
-        """The solution and the report: rows at or near a singular point are flagged, and NaN if nothing is finite."""
+        """The solution and the report. Rows near a singular point are flagged; rows that are not finite are NaN."""
         h, report = solver.solve(self, rtol=rtol)
         if self.rule.floor or self.rule.factorises:
             report = self._flagged(h, report)
@@ -92,7 +92,7 @@ class Feedback(Linear):
         return lambda b: self.resolve(b, transposed)
 
     def resolve(self, b: Tensor, transposed: bool = False) -> Tensor:
-        """(I − ∂φ/∂h)⁻¹·b, with the floor where it is diagonal; NaN where it is singular."""
+        """(I − ∂φ/∂h)⁻¹·b, with the floor if it is diagonal; not finite if it is singular."""
         if self.matrices.dim() == 2:
             slack = 1 - self.matrices
             return b / torch.where(slack.abs() < self.floor, torch.full_like(slack, self.floor).copysign(slack), slack)
@@ -101,7 +101,7 @@ class Feedback(Linear):
         return torch.linalg.solve_ex(matrices, b.unsqueeze(2))[0].squeeze(2)
 
     def at_floor(self) -> Tensor:  # [B] bool
-        """The rows where the floor acts."""
+        """The rows with a value below the floor."""
         return ((1 - self.matrices).abs() < self.floor).any(1)
 
     def amplification(self) -> Tensor:  # [B]

@@ -265,7 +265,7 @@ class Equations(System):
 
     def __init__(self, function: Callable[..., Tensor], *operands: Tensor, start: Tensor | None = None) -> None:
         if start is None and not operands:
-            checks.fail("start", "be given where there are no operands", start, "It has the shape of z.")
+            checks.fail("start", "be given if there are no operands", start, "It has the shape of z.")
         self.function, self.operands = function, operands
         self.start = torch.zeros_like(operands[0]) if start is None else start
         if self.start.dim() < 2:

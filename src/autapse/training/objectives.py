@@ -20,9 +20,9 @@ class Objective(NamedTuple):
     """Training minimises loss / count and reports metric(score / count). For both, smaller is better."""
 
     loss: Callable[[Tensor, Tensor], Tensor]  # (output, target) -> sum over the counted entries
-    score: Callable[[Tensor, Tensor], Tensor]
+    score: Callable[[Tensor, Tensor], Tensor]  # the same, for reports
     count: Callable[[Tensor], int]  # target -> sequences, or positions of a tagging task
-    metric: Callable[[float], float] = float
+    metric: Callable[[float], float] = float  # score / count -> the number that is reported
 
 
 def objective(task: Task) -> Objective:

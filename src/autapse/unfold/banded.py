@@ -1,4 +1,4 @@
-"""Elementwise couplings on a line: y_t − Σ_j b_j,t∘y_{t+j} = r_t, solved by elimination, channel by channel."""
+"""Elementwise couplings on a line: y_t − Σ_j b_j,t∘y_{t+j} = r_t, solved by elimination, unit by unit."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def native_sequences(layout: RedBlackOrder) -> Sequences:
 
 
 def _moved(layout: RedBlackOrder, rows: Tensor, offset: int) -> Tensor:
-    """The rows at an offset from each position; zero past the ends."""
+    """The rows at an offset from each position; zero outside the sequence."""
     zeros = rows.new_zeros(2 * layout.count if layout.edges else 1, rows.shape[1])
     return torch.cat([
         torch.cat([rows[layout.other(colour)], zeros]).index_select(0, layout.neighbours[colour][offset])
@@ -44,7 +44,7 @@ def _moved(layout: RedBlackOrder, rows: Tensor, offset: int) -> Tensor:
 
 
 class Banded:
-    """The eliminated system; call it with a right side. It needs no pivots: couplings of gates sum to less than 1."""
+    """The eliminated system; call it with a right side. It needs no pivoting: couplings of gates sum to less than 1."""
 
     def __init__(self, layout: RedBlackOrder, bands: dict[int, Tensor]) -> None:  # offset -> [N, S], zero at the edges
         self.layout = layout

@@ -1,4 +1,4 @@
-"""Solve: a cell that looks ahead; all positions of a sequence are one nonlinear system, solved at once."""
+"""Solve: all positions of a sequence as one nonlinear system, for cells that look ahead."""
 
 from __future__ import annotations
 
@@ -30,21 +30,27 @@ DEFAULT_GRADIENT = ImplicitGradient()
 
 
 class Solve(nn.Module, Unfold):
-    """Whole sequences as one system: solver, gradient, tolerances and warm starts.
+    """All positions of a sequence as one system of equations, for cells that look ahead.
 
     Args:
-        solver: one of `autapse.solve`; None is `recommended()`, or `general()` for rules without elementwise couplings.
-        gradient: one of `autapse.gradient`; None is `Implicit()`.
-        tolerance: a number, or `autapse.solve.Tolerance`; None is its default.
-        cache: memory in megabytes for solutions that are kept by key; 0 for none.
+        solver: a solver of `autapse.solve`. None: `recommended()`, or `general()` if the rule has no elementwise
+            couplings.
+        gradient: one of `autapse.gradient`. None: `Implicit()`.
+        tolerance: relative residual to reach, a number or `autapse.solve.Tolerance(…)`. None: `Tolerance()`.
+        cache: megabytes for the last solution of each sequence, with which its next solve starts; see `keys`.
+
+    >>> layer = autapse.ImplicitGRU(3, 4, solver=autapse.solve.Newton(), tolerance=1e-6, cache=64)
+    >>> output, h_n = layer(torch.zeros(5, 2, 3), keys=["first", "second"])
+    >>> layer.reports[0].all_converged
+    True
     """
 
     unsolved = (
-        "They are kept at their best residual, give no gradient and are marked in layer.reports. Try a smaller "
-        "learning rate, a looser tolerance or another solver."
+        "Their states are those with the smallest residual, they have no gradient, and layer.reports names them. Try a "
+        "smaller learning rate, a larger tolerance or another solver."
     )
     calls: Tensor
-    adjoint_reports = PerThread[LinearReport]()  # one per layer, filled by the backward pass of the last call
+    adjoint_reports = PerThread[LinearReport]()  # one per layer, from the backward pass of the last call
 
     def __init__(
         self,
@@ -63,12 +69,12 @@ class Solve(nn.Module, Unfold):
         rule = "a number or autapse.solve.Tolerance(…)"
         self.tolerance = _checked("tolerance", tolerance, Tolerance, rule) or Tolerance()
         self.solutions = Solutions(checks.number("cache", cache, low=0.0))
-        # A schedule goes by training calls, which a resumed run must not count again.
+        # The schedule depends on the number of training calls, so it is part of a checkpoint.
         self.register_buffer("calls", torch.zeros((), dtype=torch.long), persistent=self.tolerance.first is not None)
 
     def check(self, cell: type[Cell]) -> None:
         if max(cell.stencil) <= 0:
-            checks.fail("unfold", f"be left out: {cell.__name__} does not look ahead", "Solve()")
+            checks.fail("unfold", f"be None: {cell.__name__} does not look ahead", "Solve()")
 
     def open(
         self,
@@ -90,7 +96,6 @@ class Solve(nn.Module, Unfold):
         return self.open({"l0": cell}, batch, self.training).run(cell, rows, batch, initial, **options)
 
     def words(self) -> list[str]:
-        """name=value of each setting that is not the default."""
         megabytes = self.solutions.limit / MEGABYTE
         given = {"solver": self.solver, "gradient": self.gradient, "cache": megabytes or None}
         given["tolerance"] = None if self.tolerance == Tolerance() else self.tolerance
@@ -104,7 +109,7 @@ class SolveCall(Unfold):
     unsolved = Solve.unsolved
 
     solve: Solve
-    solutions: Any  # of the sequences of this batch
+    solutions: Any  # those of the sequences in this batch
     starts: list[Tensor] | None  # one [N, S] per layer, in the order of the batch
     rtol: float
     adjoint_rtol: float
@@ -117,7 +122,7 @@ class SolveCall(Unfold):
         cell: Cell,
         rows: Tensor,
         batch: SequenceBatch,
-        initial: tuple[State, State] | None,  # before the first and after the last position; None is the cell's own
+        initial: tuple[State, State] | None,  # before and after each sequence; None: those of the cell
         *,
         layer: int = 0,
         start: int = 0,
@@ -129,18 +134,18 @@ class SolveCall(Unfold):
         x = rows.index_select(0, order.packed)
         sizes, rule, u = cell.state_sizes, cell.rule(cell.prepare()), cell.drive(x)
         edges = _edges(cell, initial, batch, sum(sizes))
-        z, report = self._solve(rule, u, order, edges, self._begin(layer, order, edges))
+        z, report = self._solve(rule, u, order, edges, self._first_point(layer, order, edges))
         self.solutions.store(layer, order, z)
         states = z.new_empty(z.shape).index_copy(0, order.packed, z).split(sizes, 1)
         return Unfolded(states, order.final(z, edges).split(sizes, 1), report)
 
-    def _begin(self, layer: int, order: RedBlackOrder, like: Tensor) -> Tensor | None:
+    def _first_point(self, layer: int, order: RedBlackOrder, like: Tensor) -> Tensor | None:
         if self.starts is None:
             return self.solutions.start(layer, order, like.shape[1], like)
         return self.starts[layer].index_select(0, order.packed)
 
-    def _solve(self, rule: Rule, u: Tensor, order: RedBlackOrder, edges: Tensor, begin: Tensor | None) -> Any:
-        """The states at all positions in red-black order, with a graph where one is wanted; and the report."""
+    def _solve(self, rule: Rule, u: Tensor, order: RedBlackOrder, edges: Tensor, first: Tensor | None) -> Any:
+        """The states at all positions in red-black order, with a graph if one is needed; and the report."""
         tensors = (u, edges, *rule.operands)
         gradient = self.solve.gradient or DEFAULT_GRADIENT
         reverse_mode_only("An implicit layer", tensors, gradient.forward_remedy)
@@ -148,7 +153,7 @@ class SolveCall(Unfold):
         system = kind(rule, u, order, edges)  # type: ignore[arg-type]
         solver = self.solve.solver or (recommended() if rule.has_bands else general())
         with torch.no_grad(), forward_ad._set_fwd_grad_enabled(False):  # the derivative is that of the solution
-            z, report = solver.solve(system, begin, self.rtol)
+            z, report = solver.solve(system, first, self.rtol)
         if is_tracked(tensors):
             converged = system.groups.spread(report.converged.to(z.device), z)
             z = gradient.attach(system, z, converged, self.adjoint_rtol, self.solve.adjoint_reports.append)
@@ -157,12 +162,12 @@ class SolveCall(Unfold):
 
 def _checked(name: str, value: Any, kind: type, rule: str) -> Any:
     if value is not None and not isinstance(value, kind):
-        checks.fail(name, f"be {rule}", value, "Leave it out for the default.", checks.KindError)
+        checks.fail(name, f"be {rule}", value, "None is the default.", checks.KindError)
     return value
 
 
 def _edges(cell: Cell, initial: tuple[State, State] | None, batch: SequenceBatch, size: int) -> Tensor:
-    """The states past the ends: [1, S] of zeros, or [2B, S]."""
+    """The states before and after each sequence, [2B, S], or [1, S] of zeros for all."""
     if initial is not None:
         return torch.cat([torch.cat(side, 1) for side in initial])
     learned = getattr(cell, "edges", None)
@@ -172,7 +177,7 @@ def _edges(cell: Cell, initial: tuple[State, State] | None, batch: SequenceBatch
 
 
 def _start_rows(start_states: Any, cells: Mapping[str, Cell], batch: SequenceBatch) -> list[Tensor]:  # [N, S] each
-    """Start states as a caller gives them, one entry per layer, in the batch's order."""
+    """The start states of each layer in the order of the batch, from those that a caller gave."""
     layers = list(start_states) if isinstance(start_states, tuple | list) else [start_states]
     if len(layers) != len(cells):
         checks.fail("start_states", f"have one entry per layer, {len(cells)} in all", len(layers))
@@ -182,7 +187,7 @@ def _start_rows(start_states: Any, cells: Mapping[str, Cell], batch: SequenceBat
 def _layer_rows(entry: Any, sizes: Sequence[int], batch: SequenceBatch) -> Tensor:
     states = list(entry) if isinstance(entry, tuple | list) else [entry]
     if len(states) != len(sizes) or not all(isinstance(s, Tensor) for s in states):
-        rule = f"have {len(sizes)} tensors per layer, as return_states=True gives them"
+        rule = f"have {len(sizes)} tensors per layer, as return_states=True returns them"
         checks.fail("start_states", rule, type(entry).__name__, kind=checks.KindError)
     leading = batch.pad(batch.rows[:, :0]).shape[:-1]
     parts = []

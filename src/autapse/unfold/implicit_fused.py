@@ -1,4 +1,4 @@
-"""The system of an implicit GRU by the native kernels; equal to `ImplicitSystem` to rounding."""
+"""The system of an implicit GRU by the native kernels, equal to `ImplicitSystem` up to rounding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stencil that looks ahead: the whole sequence is one system, solved at once and differentiated implicitly."""
+"""ImplicitSystem: the equations at all positions of a batch, for cells that look ahead."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from autapse.unfold.banded import eliminated
 
 
 class ImplicitSystem(System):
-    """h_t = rule(u_t, h_{t+j} for j on the stencil), for every position of ragged sequences."""
+    """h_t = rule(u_t, h_{t+j} for j in the stencil), for every position of every sequence."""
 
     def __init__(self, rule: Rule, u: Tensor, layout: RedBlackOrder, edges: Tensor) -> None:
         """`u` [N, G] in the layout's order; `edges` [1, S] or [2B, S], the states before and after each sequence."""
@@ -37,7 +37,7 @@ class ImplicitSystem(System):
         return Groups(self.layout.count, self.layout.owner[: self.layout.free])
 
     def operands(self, z: Tensor) -> tuple[Tensor, ...]:
-        """F(z), through which all gradients go; and the tensors that the adjoint reads again."""
+        """F(z), through which all gradients flow; and the tensors that the adjoint reads again."""
         return self.evaluate(z), self.u, self.edges, *self.rule.operands
 
     @property
@@ -63,7 +63,7 @@ class ImplicitSystem(System):
     # Evaluation -------------------------------------------------------------------------------------------------
 
     def near(self, other: Tensor, colour: int, edges: Tensor | None = None) -> Neighbours:
-        """The neighbours of the rows of a colour, which are rows of `other` or edges."""
+        """The neighbours of the rows of a colour: rows of `other`, the other colour, or edges."""
         table = torch.cat([other, self.edges if edges is None else edges])
         index = self.layout.neighbours[colour]
         return tuple(table.index_select(0, index[offset]) for offset in self.rule.offsets)
@@ -125,17 +125,17 @@ class ImplicitSystem(System):
         return self.rule.evaluate(self.drive(rows), near)
 
     def guess(self) -> Tensor:
-        """The paper's one-step start: an explicit pass each way, then the rule on the states of both."""
+        """The start of the INN paper: an explicit pass in each direction, then the rule on the states of both."""
         layout, passes = self.layout, []
         for steps in (range(layout.extent), range(layout.extent - 1, -1, -1)):
             z, last = self.zero(), self.edges.new_zeros(layout.count, self.edges.shape[1])
             for t in steps:
                 here = layout.positions[t]
-                found = self.rule.guess(self.drive(here), last[: layout.sizes[t]])
-                if found is None:
+                guess = self.rule.guess(self.drive(here), last[: layout.sizes[t]])
+                if guess is None:
                     return self.zero()
-                z[here] = found
-                last = torch.cat([found, last[layout.sizes[t] :]])
+                z[here] = guess
+                last = torch.cat([guess, last[layout.sizes[t] :]])
             passes.append(z)
         tables = [self.near_all(z) for z in passes]
         near = [
@@ -189,11 +189,11 @@ class ImplicitSlope(Linear):
         return torch.cat(parts[::-1])
 
     def pulled(self, v: Tensor, colour: int) -> Tensor:
-        """What the rows of a colour send to the rows on their stencil, given v at these rows."""
+        """Jᵀ·v at the rows on the stencil of a colour's rows, given v at the rows of the colour."""
         return self._gather(self.slopes[colour].vjp(v), colour)
 
     def _gather(self, sent: Neighbours, colour: int) -> Tensor:
-        """Sum what each row receives: what t sends to t + j is what t + j receives from its neighbour at −j."""
+        """The sum over the neighbours of each row. The part that t sends to t + j comes from the neighbour at −j."""
         layout = self.system.layout
         back = layout.neighbours[1 - colour if layout.two_colours else colour]
         total: Tensor | None = None
@@ -215,17 +215,17 @@ class ImplicitSlope(Linear):
             raise NotImplementedError(
                 f"Blocks on the stencil {offsets} are not tridiagonal: use GMRES() or BiCGStab()."
             )
-        found = {}
+        by_offset = {}
         for n, offset in enumerate(offsets):
             rows = torch.cat([slope.blocks()[n] for slope in self.slopes])
-            found[offset] = rows * layout.inside[offset][:, :, None]
-        zeros = torch.zeros_like(next(iter(found.values())))
-        return Blocks(found.get(-1, zeros), found.get(1, zeros), layout.first, layout.sizes)
+            by_offset[offset] = rows * layout.inside[offset][:, :, None]
+        zeros = torch.zeros_like(next(iter(by_offset.values())))
+        return Blocks(by_offset.get(-1, zeros), by_offset.get(1, zeros), layout.first, layout.sizes)
 
     # The adjoint ------------------------------------------------------------------------------------------------
 
     def adjoint(self, gradient: Tensor, solver: LinearSolver, rtol: float) -> tuple[Tensor, LinearReport]:
-        """v of v = g + Jᵀ·v. With two colours, one elimination leaves the first colour only: half of the unknowns."""
+        """v of v = g + Jᵀ·v. With two colours the second is eliminated, which halves the unknowns."""
         layout = self.system.layout
         if not layout.two_colours or not solver.iterative:
             return solver.solve(Resolvent(self, transposed=True), gradient, rtol)
@@ -235,7 +235,7 @@ class ImplicitSlope(Linear):
 
 
 class _HalfAdjoint(Operator):
-    """I − Jᵀ with the second colour eliminated: v ↦ v minus Jᵀ·Jᵀ·v, on the first colour."""
+    """I − Jᵀ with the second colour eliminated: v ↦ v − Jᵀ·Jᵀ·v on the first colour."""
 
     def __init__(self, slope: ImplicitSlope) -> None:
         self.slope, self.groups = slope, slope.system.free_groups

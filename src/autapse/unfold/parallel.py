@@ -32,7 +32,7 @@ DENSE_UP_TO = 64  # the largest state size, all state tensors together, for whic
 CHUNK = 1 << 22  # entries of a Jacobian that are computed at a time if only its diagonal is kept
 LEAP = 8.0  # a correction of more than this many times the largest state of its sequence is not plausible
 RTOL = {torch.float64: 1e-12, torch.float32: 2e-6}
-SCAN = "Leave unfold out: the scan has derivatives of any order, in every mode."
+SCAN = "Use unfold=None: the scan has derivatives of any order, in every mode."
 SECOND = f"Parallel() has first derivatives only. {SCAN}"
 
 
@@ -76,12 +76,12 @@ class Parallel(Limits, Unfold):
         return f"Parallel({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in changed)})"
 
     unsolved: ClassVar[str] = (
-        "Leave max_iterations out, which suffices where all numbers are finite; else leave unfold out, for the scan."
+        "Use max_iterations=None, which is enough if all values are finite, or unfold=None for the scan."
     )
 
     def check(self, cell: type[Cell]) -> None:
         if cell.stencil != (-1,):
-            rule = f"be left out: {cell.__name__} has the stencil {cell.stencil}, and Parallel() serves (-1) only"
+            rule = f"be None: {cell.__name__} has the stencil {cell.stencil}, and Parallel() supports only (-1,)"
             checks.fail("unfold", rule, self)
 
     def run(
@@ -109,7 +109,7 @@ class Parallel(Limits, Unfold):
             h, report = self._differentiable(steps)
             final = torch.cat([first, h]).index_select(0, line.last(batch.count)).split(sizes, dim=-1)
         states = tuple(batch.reverse(part) if reverse else part for part in h.split(sizes, dim=-1))
-        # Sequences without steps are last, and in no report of the solver.
+        # Sequences without steps come last, and the report of the solver does not have them.
         every = merge([SolveReport.empty("parallel", batch.count), report], batch.count, worst=True)
         return Unfolded(states, final, every)
 
@@ -363,7 +363,7 @@ class _NewtonScan(Iteration):
         return Visit(h, residual, front == line.length, lost, cost, rows=f, problems=front)
 
     def _improve(self, system: _System, h: Tensor, f: Tensor, front: Tensor) -> Tensor:
-        """Newton's correction where it is plausible, f elsewhere."""
+        """The states after Newton's correction, or f if the correction is not plausible."""
         line, slope, front_of_row = system.line, system.slope(h), front[system.line.owner]
         shape = (-1, *[1] * (slope.dim() - 1))
         sound = _finite(f) & _finite(slope.flatten(1))

@@ -20,10 +20,10 @@ def scan_reference(
     cell: Cell,
     x: Tensor,  # [N, D], the steps of all sequences: first step of all, second step of those that have one, ...
     state: State,  # each [B, S], longest sequence first
-    sizes: Sequence[int],  # how many sequences are running at each step; never grows; sums to N
+    sizes: Sequence[int],  # number of sequences at each step; never grows; sums to N
     start: int = 0,  # position of the first step
     keep: bool = True,  # all states of each step; the reference always has them
-    weights: Any = None,  # what cell.prepare() gives, where the caller has it
+    weights: Any = None,  # the result of cell.prepare(), if the caller has it
     reverse: bool = False,  # from the last step to the first; for sequences of one length
     note: Note | None = None,  # gets the report of each step that is solved
 ) -> Scanned:

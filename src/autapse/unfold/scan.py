@@ -26,10 +26,14 @@ from autapse.unfold.unchanged import Unchanged
 
 @dataclass(frozen=True)
 class Scan(Unfold):
-    """The steps of a cell whose stencil looks back, each solved where it is an equilibrium.
+    """Step after step, for cells that look back. Each step of an equilibrium is solved.
 
-    With `checkpoint_every=k` only every k-th state is kept, and the backward pass computes k steps at a time again. It
-    then holds T/k + k states instead of T.
+    Args:
+        checkpoint_every: k, to keep only every k-th state and to recompute the others in the backward pass, k steps at
+            a time: T/k + k states in memory instead of T. None: keep all.
+
+    >>> output, h_n = autapse.GRU(3, 4, checkpoint_every=10)(torch.zeros(100, 2, 3))
+    >>> output.sum().backward()
     """
 
     checkpoint_every: int | None = None

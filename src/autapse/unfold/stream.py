@@ -17,7 +17,7 @@ from autapse.unfold.fused import prepare, tensors_of
 
 
 class Stepper(Protocol):
-    """A cell with its states. Calling it with the input of position t gives the output there; no gradients."""
+    """A cell with its states. A call with the input of position t returns the output there, without gradients."""
 
     states: State
 

@@ -1,4 +1,4 @@
-"""Unchanged: the tensors that a backward pass reads again, which must be as they were until then."""
+"""Unchanged: checks that the tensors which a backward pass reads again have not changed."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import torch
 from torch import Tensor
 
 HINT = (
-    "The backward pass computes with these tensors again: call backward() before an optimizer step, load_state_dict "
-    "or any other change of them."
+    "The backward pass uses these tensors again: call backward() before an optimizer step, load_state_dict or other "
+    "changes of them."
 )
 
 
 class Unchanged:
-    """Tensors by their versions, as autograd keeps them, and by the memory that they have."""
+    """Tensors, each with autograd's version counter and its address."""
 
     def __init__(self, tensors: Iterable[Tensor]) -> None:
         self.seen = [(tensor, _mark(tensor)) for tensor in tensors]
 
     def check(self, now: Iterable[Tensor] | None = None) -> None:
-        """Raise autograd's error where one was changed in place; `now` are the tensors that are to be read instead."""
+        """Raise autograd's error if one was changed in place, or differs from the tensors that are read now."""
         tensors = [tensor for tensor, _ in self.seen] if now is None else now
         for (tensor, mark), current in zip(self.seen, tensors, strict=True):
             if tensor is current and _mark(tensor) == mark:

@@ -1,4 +1,4 @@
-"""Solutions: the last solution of each sequence, kept by key within a bound of memory, where its next solve begins."""
+"""Solutions: the last solution of each sequence, kept by key in limited memory. Its next solve starts there."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ MEGABYTE = 1 << 20
 
 
 class Solutions:
-    """States by (layer, key), as half precision: they are only where a solve begins.
+    """States by (layer, key), in half precision, which is enough for the start of a solve.
 
-    When the memory is full no new sequence is let in. Epochs go round and round, so to let in each new one for the
-    oldest would lose every one of them just before it is wanted.
+    When the memory is full, no new sequence is added. Training reads all sequences again and again, so replacing the
+    oldest ones would remove each of them just before it is needed.
     """
 
     def __init__(self, megabytes: float) -> None:
         self.limit = int(megabytes * MEGABYTE)
         self.bytes = 0
-        self.kept: dict[tuple[int, Hashable], Tensor] = {}  # [n, S], position by position
+        self.kept: dict[tuple[int, Hashable], Tensor] = {}  # [n, S], the states of n positions
 
     def __len__(self) -> int:
         return len(self.kept)
 
     def open(self, keys: Sequence[Any] | Tensor | None, batch: SequenceBatch) -> Opened:
-        """The part of the solutions that a batch is concerned with."""
+        """The solutions of the sequences in a batch."""
         if keys is None:
             return Opened(self, None)
         names = keys.tolist() if isinstance(keys, Tensor) else list(keys)
         if len(names) != batch.count:
             checks.fail("keys", f"be one per sequence, {batch.count} in all", len(names))
         if not all(isinstance(name, Hashable) for name in names):
-            checks.fail("keys", "be names that can be looked up, such as numbers or words", names[:3])
+            checks.fail("keys", "be hashable, such as numbers or words", names[:3])
         if not self.limit:
             checks.fail(
-                "keys", "go with a layer that keeps solutions", names[:3], "Build it with cache=256 (megabytes)."
+                "keys", "be used with a layer that has a cache", names[:3], "Build it with cache=256 (megabytes)."
             )
         order = range(batch.count) if batch.order is None else batch.order.tolist()
         return Opened(self, [names[n] for n in order])
 
     def clear(self) -> None:
-        """Forget all, as where the weights are replaced."""
+        """Remove all solutions, for example after new weights were loaded."""
         self.kept.clear()
         self.bytes = 0
 
@@ -54,7 +54,7 @@ class Solutions:
         return self.kept.get((layer, key))
 
     def put(self, layer: int, key: Hashable, states: Tensor) -> None:
-        """Keep a copy, where there is room."""
+        """Keep a copy, if there is enough memory."""
         old = self.kept.pop((layer, key), None)
         self.bytes -= 0 if old is None else old.nbytes
         copy = states.half()
@@ -63,7 +63,7 @@ class Solutions:
             self.bytes += copy.nbytes
 
     def state_dict(self) -> dict[str, Tensor]:
-        """All of it as tensors by name, for a checkpoint; for keys that are integers."""
+        """All solutions as tensors by name, for a checkpoint. The keys must be integers."""
         return {f"{layer}.{key}": states for (layer, key), states in self.kept.items()}
 
     def load_state_dict(self, tensors: dict[str, Tensor]) -> None:
@@ -74,32 +74,32 @@ class Solutions:
 
 
 class Opened:
-    """The solutions for one batch: `keys` are in the batch's own order of sequences."""
+    """The solutions for one batch. `keys` has the order of the batch."""
 
     def __init__(self, solutions: Solutions, keys: list[Hashable] | None) -> None:
         self.solutions, self.keys = solutions, keys
 
-    def start(self, layer: int, lattice: RedBlackOrder, size: int, like: Tensor) -> Tensor | None:  # [N, S]
-        """What is known of the batch, zero where nothing is; None where nothing is of any."""
+    def start(self, layer: int, order: RedBlackOrder, size: int, like: Tensor) -> Tensor | None:  # [N, S]
+        """The last solutions, zero for sequences without one; None if no sequence has one."""
         if self.keys is None:
             return None
-        found = [self.solutions.get(layer, key) for key in self.keys]
+        last = [self.solutions.get(layer, key) for key in self.keys]
         fits = [
             states is not None and states.shape == (length, size)
-            for states, length in zip(found, lattice.lengths.tolist(), strict=True)
+            for states, length in zip(last, order.lengths.tolist(), strict=True)
         ]
         if not any(fits):
             return None
-        begin = like.new_zeros(lattice.total, size)
-        for n, (states, fit) in enumerate(zip(found, fits, strict=True)):
+        first = like.new_zeros(order.total, size)
+        for n, (states, fit) in enumerate(zip(last, fits, strict=True)):
             if fit and states is not None:
-                begin[lattice.rows_of(n)] = states.to(begin)
-        return begin
+                first[order.rows_of(n)] = states.to(first)
+        return first
 
-    def store(self, layer: int, lattice: RedBlackOrder, z: Tensor) -> None:
-        """Keep what was found, where it was."""
+    def store(self, layer: int, order: RedBlackOrder, z: Tensor) -> None:
+        """Keep the solutions z of the batch."""
         if self.keys is None:
             return
         states = z.detach()
         for n, key in enumerate(self.keys):
-            self.solutions.put(layer, key, states[lattice.rows_of(n)])
+            self.solutions.put(layer, key, states[order.rows_of(n)])

@@ -1,0 +1,39 @@
+"""Docstrings as parts: the prose, and sections such as `Args:` with an entry per name. Helps are composed from them."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable
+
+SECTION = r"(?m)^{}:\n((?: {{4}}.*\n?)+)"
+ENTRY = re.compile(r"(?m)^ {4}(\w+): .*\n?(?: {5}.*\n?)*")
+
+
+def prose(doc: str | None) -> str:
+    """The text before the first section or example."""
+    return re.split(r"(?m)^(?:[A-Z][a-z ]+:$|>>> )", inspect.cleandoc(doc or ""), maxsplit=1)[0].rstrip()
+
+
+def section(doc: str | None, title: str) -> str:
+    """The lines of a section without its title, indented; empty if there is no such section."""
+    match = re.search(SECTION.format(title), inspect.cleandoc(doc or ""))
+    return match[1].rstrip() if match else ""
+
+
+def entries(doc: str | None, title: str = "Args") -> dict[str, str]:
+    """The entries of a section by name, each with its indented lines."""
+    return {match[1]: match[0].rstrip() for match in ENTRY.finditer(section(doc, title))}
+
+
+def arguments(names: Iterable[str], *docs: str | None) -> str:
+    """The `Args:` section with these names. The first docstring that has an entry gives its text."""
+    texts: dict[str, str] = {}
+    for doc in reversed(docs):
+        texts |= entries(doc)
+    return "\n".join(["Args:", *(texts[name] for name in names if name in texts)])
+
+
+def example(layer: str) -> str:
+    """An example for a layer with 3 features and 4 units, given as code that makes it."""
+    return f">>> output, h_n = {layer}(torch.zeros(5, 2, 3))\n>>> output.shape\ntorch.Size([5, 2, 4])"

@@ -1,0 +1,31 @@
+"""The help of a layer, composed from the docstrings of its cell, its strategy and `Recurrent`."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TypeVar
+
+from autapse.cells import Cell
+from autapse.docstrings import arguments, example, prose, section
+from autapse.unfold import strategy_class
+
+Class = TypeVar("Class", bound=type)
+
+
+def layer_help(layer: type, cell: type[Cell], base: type) -> str:
+    """The equation and the text of the cell, all arguments, what a call takes and returns, and an example."""
+    names = inspect.signature(layer).parameters
+    texts = arguments(names, base.__doc__, strategy_class(cell).__doc__, cell.__doc__)
+    shown = [example(f"autapse.{layer.__name__}(3, 4)")] if layer.__module__.startswith("autapse.") else []
+    return "\n\n".join([prose(cell.__doc__), texts, *_call(base), *shown])
+
+
+def explain_call(layer: Class) -> Class:
+    """Class decorator: adds what a call takes and returns to the docstring of a layer, before its example."""
+    text, mark, shown = inspect.cleandoc(layer.__doc__ or "").partition(">>> ")
+    layer.__doc__ = "\n\n".join([text.rstrip(), *_call(layer.__bases__[0]), mark + shown])
+    return layer
+
+
+def _call(base: type) -> list[str]:
+    return [f"{title}:\n{section(base.__doc__, title)}" for title in ("Called with", "Returns")]
