@@ -70,14 +70,16 @@ class Recurrent(nn.Module):
         lengths: [B], the length of each sequence, if they differ.
         start: position of the first step, for cells that depend on the position.
         return_states: also return the states at every step.
-        start_states: for implicit layers, where the solves start: states in the format of `return_states`.
+        start_states: for implicit layers, where the solves start: states in the format of `return_states`, or [T, B, H]
+            for one layer.
         keys: for implicit layers with `cache`, [B] names of the sequences. The solve of a sequence then starts from
             its last solution.
 
     Returns:
         output: [T, B, directions·H] from the last layer, zero after the end of a sequence; packed if the input is.
         h_n: the final state of each sequence, in the format of h0; for implicit layers, of one of its parts.
-        states: only with `return_states`, a list with a tuple per layer: a [T, B, directions, H] tensor per state.
+        states: only with `return_states`, a list with a tuple per layer: a [T, B, directions, H] tensor per state. It
+            is padded if the input is packed.
 
     >>> layer = autapse.Recurrent(autapse.cells.RIN, 3, 16, num_layers=2, bidirectional=True)
     >>> output, h_n = layer(torch.zeros(5, 4, 3))
@@ -238,19 +240,15 @@ class Recurrent(nn.Module):
     def forward(
         self,
         x: Tensor | PackedSequence,  # [T, B, D], [B, T, D] if batch_first, [T, D], or packed
-        h0: Hidden = None,  # zeros by default; of a layer that looks ahead the pair of states before and after
-        lengths: Sequence[int] | Tensor | None = None,  # [B], of padded input
-        start: int = FIRST,  # position of the first step, for cells whose coefficients depend on it
+        h0: Hidden = None,
+        lengths: Sequence[int] | Tensor | None = None,  # [B]
+        start: int = FIRST,
         return_states: bool = False,
         *,
-        start_states: Any = None,  # as return_states gives them, or [T, B, H] of a single layer: where solves begin
-        keys: Sequence[Any] | Tensor | None = None,  # [B], names of the sequences, under which solutions are kept
+        start_states: Any = None,
+        keys: Sequence[Any] | Tensor | None = None,  # [B]
     ) -> tuple[Any, ...]:
-        """(output, h_n), and with `return_states` the states of each layer: one [T, B, directions, H] tensor per state.
-
-        Past the end of a sequence output and states are zero; h_n is the state at its own end. States have batch and
-        time in the order of the input (of padded input where it is packed).
-        """
+        """Run the layer. The docstring of the class explains the arguments and the result."""
         start = checks.integer("start", start, minimum=0) if start is not FIRST else start
         self._check_parameters()
         if lengths is None and not return_states and isinstance(x, Tensor) and x.dim() == 3:
