@@ -5,25 +5,28 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterable
+from functools import cache
 
 SECTION = r"(?m)^{}:\n((?: {{4}}.*\n?)+)"
 ENTRY = re.compile(r"(?m)^ {4}(\w+): .*\n?(?: {5}.*\n?)*")
+clean = cache(inspect.cleandoc)
 
 
 def prose(doc: str | None) -> str:
     """The text before the first section or example."""
-    return re.split(r"(?m)^(?:[A-Z][a-z ]+:$|>>> )", inspect.cleandoc(doc or ""), maxsplit=1)[0].rstrip()
+    return re.split(r"(?m)^(?:[A-Z][a-z ]+:$|>>> )", clean(doc or ""), maxsplit=1)[0].rstrip()
 
 
 def section(doc: str | None, title: str) -> str:
     """The lines of a section without its title, indented; empty if there is no such section."""
-    match = re.search(SECTION.format(title), inspect.cleandoc(doc or ""))
+    match = re.search(SECTION.format(title), clean(doc or ""))
     return match[1].rstrip() if match else ""
 
 
-def entries(doc: str | None, title: str = "Args") -> dict[str, str]:
-    """The entries of a section by name, each with its indented lines."""
-    return {match[1]: match[0].rstrip() for match in ENTRY.finditer(section(doc, title))}
+@cache
+def entries(doc: str | None) -> dict[str, str]:
+    """The entries of the section `Args:` by name, each with its indented lines."""
+    return {match[1]: match[0].rstrip() for match in ENTRY.finditer(section(doc, "Args"))}
 
 
 def arguments(names: Iterable[str], *docs: str | None) -> str:

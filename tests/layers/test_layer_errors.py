@@ -38,7 +38,7 @@ BAD_ARGUMENTS: list[tuple[dict[str, Any], type[Exception], str]] = [
     (
         {"hidden_size": [4, 4], "num_layers": 3},
         ValueError,
-        "num_layers must agree with the 2 sizes in hidden_size; got 3. Leave num_layers out.",
+        "num_layers must agree with the 2 sizes in hidden_size; got 3. Omit num_layers.",
     ),
     ({"bias": 1}, TypeError, "bias must be True or False; got 1."),
     ({"batch_first": None}, TypeError, "batch_first must be True or False; got None."),
@@ -114,7 +114,7 @@ def test_wrong_features_of_packed_input() -> None:
 @every_layer
 @pytest.mark.parametrize("shape", [(0, B, D), (0, D)], ids=str)
 def test_no_steps(network: Network, shape: tuple[int, ...]) -> None:
-    message = f"input must have at least one step; got {shape}. A sequence of length 0 goes in a padded batch with"
+    message = f"input must have at least one step; got {shape}. For a sequence of length 0, use a padded batch with"
     with fails(ShapeError, message):
         network.layer()(torch.zeros(shape, dtype=torch.float64))
 
@@ -244,12 +244,14 @@ def test_bad_lengths(name: str, lengths: Any, got: str) -> None:
 
 def test_lengths_with_packed_input() -> None:
     packed = pack_padded_sequence(torch.zeros(T, B, D), torch.tensor([5, 4, 3]))
-    with fails(InputError, "lengths must be left out with a PackedSequence, which has its own; got [5, 4, 3]."):
+    with fails(InputError, "lengths must be None with a PackedSequence, which has its own; got [5, 4, 3]."):
         autapse.RIN(D, H)(packed, lengths=[5, 4, 3])
 
 
 def test_lengths_with_unbatched_input() -> None:
-    with fails(InputError, "lengths must go with batched input of shape (T, B, D); got [5]. Cut the sequence instead."):
+    with fails(
+        InputError, "lengths must be used with batched input of shape (T, B, D); got [5]. Cut the sequence instead."
+    ):
         autapse.RIN(D, H)(torch.zeros(T, D), lengths=[5])
 
 

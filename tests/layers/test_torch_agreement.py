@@ -253,9 +253,9 @@ def test_torchs_names_of_the_arguments(name: str, options: dict[str, Any]) -> No
 def test_an_argument_under_both_names(name: str, options: dict[str, Any]) -> None:
     theirs, layer = pair(name, options)
     x, h = torch.randn(T, B, D, dtype=torch.float64), start(theirs, (B,))
-    with pytest.raises(autapse.checks.InputError, match="input must be left out if x is given"):
+    with pytest.raises(autapse.checks.InputError, match="input must be None if x is given"):
         layer(x, input=x)
-    with pytest.raises(autapse.checks.InputError, match="hx must be left out if h0 is given"):
+    with pytest.raises(autapse.checks.InputError, match="hx must be None if h0 is given"):
         layer(x, h, hx=h)
     with pytest.raises(TypeError, match="input must be a tensor or a PackedSequence; got 'NoneType'"):
         layer(hx=h)

@@ -52,7 +52,7 @@ from tolerance import close
         (lambda: BiCGStab(shared=None), "shared must be True or False; got None."),
         (lambda: BlockTridiagonal(atol="0"), "atol must be a finite number at least 0; got '0'."),
         (lambda: Stage(Newton(), begin="last"), "begin must be one of best, zero; got 'last'."),
-        (lambda: Equations(torch.cos), "start must be given where there are no operands; got None."),
+        (lambda: Equations(torch.cos), "start must be given if there are no operands; got None."),
         (lambda: Equations(torch.cos, torch.ones(3)), "start must have a row per problem, [B, ...]; got (3,)."),
         (lambda: Newton().solve(chain(), rtol=-1.0), "rtol must be a finite number at least 0; got -1.0."),
     ],

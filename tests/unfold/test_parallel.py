@@ -414,7 +414,7 @@ def test_layers_check_it() -> None:
         match=r"be a strategy of autapse.unfold, .*; got 'parallel'",
     ):
         autapse.Recurrent(autapse.cells.RIN, 3, 4, unfold="parallel")  # type: ignore[arg-type]
-    with pytest.raises(autapse.checks.InputError, match="checkpoint_every must be left out with unfold"):
+    with pytest.raises(autapse.checks.InputError, match="checkpoint_every must be None if unfold is given"):
         autapse.RIN(3, 4, unfold=Parallel(), checkpoint_every=4)
 
 

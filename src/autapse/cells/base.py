@@ -1,4 +1,4 @@
-"""Cell: what one step of a network is."""
+"""Cell: one step of a network."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from autapse.solve import SolveReport
 
 
 class Cell(nn.Module):
-    """A local rule: the state at position t from the states on its stencil and the input there.
+    """A local rule: the state at position t as a function of the states on its stencil and of the input at t.
 
-    A cell of your own subclasses this, makes its parameters in `__init__`, and writes `step`; usually also `drive` or
-    `affine` (all that depends on the input alone, for every step at once) and `prepare` (effective matrices, once per
-    sequence). Options are kept as attributes under the names of the constructor's arguments.
+    A subclass makes its parameters in `__init__` and writes `step`. It usually also writes `drive` or `affine` (the
+    part that depends only on the input, for all steps at once) and `prepare` (effective matrices, once per call). It
+    keeps its options as attributes with the names of the constructor's arguments.
 
     `stencil` has the offsets of the states that `step` reads. With (-1, -5), for example, `step` gets the state of the
     step before and the state of five steps before, in this order. The layer then carries five states from call to call.
-    `depends_on_position` says whether `step` reads t. Set it to False where it does not: all positions can then be
+    `depends_on_position` says whether `step` reads t. If it does not, set it to False: all positions can then be
     computed at once, and a text can be read in pieces.
 
     Args:
@@ -34,7 +34,7 @@ class Cell(nn.Module):
         hidden_size: units.
         bias: whether the cell has a bias.
         device: where the parameters are.
-        dtype: of the parameters.
+        dtype: type of the parameters.
 
     >>> class Delayed(autapse.Cell):
     ...     stencil = (-1, -3)
@@ -49,7 +49,7 @@ class Cell(nn.Module):
 
     stencil: tuple[int, ...] = (-1,)
     depends_on_position: bool = True
-    renamed: ClassVar[dict[str, str]] = {}  # options kept under another attribute, since a method has their name
+    renamed: ClassVar[dict[str, str]] = {}  # options with another attribute name, because a method has their name
 
     def __init__(
         self,
@@ -68,11 +68,11 @@ class Cell(nn.Module):
     # What a subclass writes -------------------------------------------------------------------------------------
 
     def affine(self) -> tuple[Tensor, Tensor | None] | None:
-        """W and b, where the drive is W·x + b; None for another drive."""
+        """W and b if the drive is W·x + b, else None."""
         return None
 
     def drive(self, x: Tensor) -> Tensor:  # [..., D] -> [..., G]
-        """All that depends on the input alone, for all steps at once: W·x + b, or the input itself."""
+        """The part that depends only on the input, for all steps at once: W·x + b, or the input itself."""
         affine = self.affine()
         return x if affine is None else F.linear(x, *affine)
 
@@ -84,7 +84,7 @@ class Cell(nn.Module):
         self,
         u: Tensor,  # [B, G], the drive at this step
         state: State,  # one [B, S] tensor per state and offset of the stencil
-        weights: Any,  # what prepare() made
+        weights: Any,  # the result of prepare()
         t: int,  # position in the sequence, counted in processing order
     ) -> State:
         """One transition: the new states, one tensor per entry of `state_sizes`."""
@@ -96,7 +96,7 @@ class Cell(nn.Module):
         return (self.hidden_size,)
 
     def output(self, state: State) -> Tensor:
-        """What the next layer sees of a state: its first tensor unless a cell says otherwise."""
+        """The output for the next layer: by default the first tensor of the state."""
         return state[0]
 
     @property
@@ -105,17 +105,17 @@ class Cell(nn.Module):
         return self.state_sizes[0]
 
     def form(self) -> str | None:
-        """The name of the form whose kernel serves this cell, or None."""
+        """The name of the form whose kernel runs this cell, or None."""
         return None
 
     def fused(self, weights: Any) -> Form | None:
-        """The form whose step is this cell's, given what `prepare` made: a kernel can then replace `step`. Or None."""
+        """The form with the same step, given the result of `prepare`, so that a kernel can replace `step`. Or None."""
         return None
 
     def rule(self, weights: Any) -> Rule:
         """For a cell that looks ahead: h_t as a function of the drive and of the states on the stencil.
 
-        By default `step`, which must not read t; its derivatives are then automatic.
+        By default this is `step`, which must not read t, with automatic derivatives.
         """
 
         def step(u: Tensor, *near: Tensor) -> Tensor:
@@ -125,7 +125,7 @@ class Cell(nn.Module):
         return AnyRule(step, self.stencil, tuple(self.parameters()))
 
     def reset_parameters(self) -> None:
-        """Draw the initial parameters again: uniform in ±1/√hidden_size unless a cell says otherwise."""
+        """Draw the initial parameters again: by default uniform in ±1/√hidden_size."""
         uniform_(self.hidden_size, *self.parameters())
 
     # What every cell offers -------------------------------------------------------------------------------------
@@ -136,14 +136,14 @@ class Cell(nn.Module):
         state: Tensor | State | None = None,  # zeros by default
         t: int = 0,
     ) -> Tensor | State:
-        """A single step: the new state, one tensor, or a tuple where the cell carries several."""
+        """A single step. Returns the new state: one tensor, or a tuple if the cell carries several."""
         u, states, batched = self._single(x_t, state)
         new = self.advance(u, states, self.prepare(), t)
         new = new if batched else tuple(s.squeeze(0) for s in new)
         return new[0] if len(new) == 1 else new
 
     def driver(self) -> Callable[[Tensor], Tensor]:
-        """`drive` with its effective matrices built once, for callers who come back step by step."""
+        """`drive` with its effective matrices built once, for calls step by step."""
         if type(self).drive is not Cell.drive:
             return self.drive
         affine = self.affine()
@@ -151,7 +151,7 @@ class Cell(nn.Module):
 
     @property
     def memory(self) -> int:
-        """How many steps back the stencil reaches: the number of past states that a sequence carries."""
+        """How far back the stencil reaches: the number of past states that a sequence carries."""
         return max(1, -min(self.stencil))
 
     @property
@@ -160,7 +160,7 @@ class Cell(nn.Module):
         return self.state_sizes * self.memory
 
     def advance(self, u: Tensor, carried: State, weights: Any, t: int, check: bool = True) -> State:
-        """`step` on all that a sequence carries: picks the states of the stencil and puts the new ones in front."""
+        """`step` with the states on the stencil. Returns the new states, then the older ones that are carried."""
         if self.memory == 1:
             new = self.step(u, carried, weights, t)
             return self.checked(new, len(u)) if check else new
@@ -171,7 +171,7 @@ class Cell(nn.Module):
     def reported_step(
         self, u: Tensor, carried: State, weights: Any, t: int, check: bool = True
     ) -> tuple[State, SolveReport | None]:
-        """`advance`, and how the solve of each row went, where a step is solved."""
+        """`advance`, and the report with one entry per row; None if no equation is solved."""
         return self.advance(u, carried, weights, t, check), None
 
     def jacobian(
@@ -180,7 +180,7 @@ class Cell(nn.Module):
         state: Tensor | State | None = None,
         t: int = 0,
     ) -> Tensor:  # [B, S, S] or [S, S], S the sizes of all states together
-        """d state' / d state of one step, by automatic differentiation; cells with a form have it in closed form."""
+        """d state' / d state of one step: in closed form for cells with a form, else by automatic differentiation."""
         u, states, batched = self._single(x_t, state)
         total = self._jacobian(u, states, self.prepare(), t)
         return total if batched else total.squeeze(0)
@@ -199,11 +199,11 @@ class Cell(nn.Module):
         return jacobian.transpose(0, 1)
 
     def zero_state(self, batch: int, like: Tensor) -> State:
-        """States of zeros for `batch` sequences, of the device and dtype of `like`."""
+        """Zero states for `batch` sequences, with the device and dtype of `like`."""
         return tuple(like.new_zeros(batch, size) for size in self.carried_sizes)
 
     def checked(self, state: Any, batch: int) -> State:
-        """What `step` returned, if it is one tensor per state: a bare tensor would be taken apart along its batch."""
+        """Check the result of `step`: a bare tensor would be split along its batch."""
         expected = [(batch, size) for size in self.state_sizes]
         got = [tuple(s.shape) for s in state] if isinstance(state, tuple | list) else type(state).__name__
         if got != expected:
@@ -246,7 +246,7 @@ class FormCell(Cell):
 
     @property
     def depends_on_position(self) -> bool:  # type: ignore[override]
-        """False, unless a subclass writes a step of its own, which may read t."""
+        """False, unless a subclass overrides `step`, which may read t."""
         return type(self).step is not FormCell.step
 
     def affine(self) -> tuple[Tensor, Tensor | None]:
@@ -266,25 +266,26 @@ class FormCell(Cell):
         return weights.step(u, state, t)
 
 
-COMMON = ("bias", "device", "dtype")  # what every cell may take beside its sizes
+COMMON = ("bias", "device", "dtype")  # arguments of all cells, apart from the sizes
 
 
 def constructor_arguments(cell_class: type[Cell]) -> dict[str, inspect.Parameter]:
-    """What a cell's constructor takes beyond its sizes, also through **keywords that it hands to its base class."""
-    found: dict[str, inspect.Parameter] = {}
+    """The arguments of a cell's constructor except the sizes, with those that **keywords passes to base classes."""
+    arguments: dict[str, inspect.Parameter] = {}
     for owner in cell_class.__mro__:
         if "__init__" not in vars(owner):
             continue
         parameters = list(inspect.signature(vars(owner)["__init__"]).parameters.values())[1:]
         named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
-        found |= {p.name: p for p in named if p.name not in found and p.name not in ("input_size", "hidden_size")}
+        new = [p for p in named if p.name not in arguments and p.name not in ("input_size", "hidden_size")]
+        arguments |= {p.name: p for p in new}
         if owner is Cell or not any(p.kind is p.VAR_KEYWORD for p in parameters):
             break
-    return found
+    return arguments
 
 
 def cell_options(cell_class: type[Cell]) -> dict[str, inspect.Parameter]:
-    """The options of a cell's own: what its constructor takes beyond the arguments of every cell."""
+    """The options of a cell: the arguments of its constructor that not every cell has."""
     return {name: p for name, p in constructor_arguments(cell_class).items() if name not in COMMON}
 
 
@@ -299,7 +300,7 @@ def option_words(cell: Cell) -> list[str]:
 
 
 def both(bias_ih: Tensor | None, bias_hh: Tensor | None) -> Tensor | None:
-    """The sum of torch.nn's two biases, where a cell has them."""
+    """The sum of torch.nn's two biases, or None if a cell has none."""
     return None if bias_ih is None or bias_hh is None else bias_ih + bias_hh
 
 
@@ -313,7 +314,7 @@ def uniform_(hidden_size: int, *parameters: Tensor) -> None:
 
 @torch.no_grad()
 def zeros_(*parameters: Tensor | None) -> None:
-    """Zero, for the parameters that a layer has: a layer without bias passes None."""
+    """Set parameters to zero. None stands for a parameter that a cell does not have."""
     for parameter in parameters:
         if parameter is not None:
             parameter.zero_()

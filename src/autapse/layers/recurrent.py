@@ -31,12 +31,12 @@ Hidden = Any  # what h0 and h_n are: a tensor, a tuple of one tensor per state, 
 
 
 class Run(NamedTuple):
-    """What one call of all cells gives."""
+    """The result of one call of all cells."""
 
     rows: Tensor  # [N, H], the output
-    final: dict[str, State]  # the states at the ends, by cell
-    traces: list[list[Tensor]]  # the states of each layer, [N, directions, S] each, where they are wanted
-    reports: list[SolveReport]  # one per cell, in the caller's order of sequences, where equations were solved
+    final: dict[str, State]  # the final states, by cell
+    traces: list[list[Tensor]]  # the states of each layer, [N, directions, S] each; empty if not needed
+    reports: list[SolveReport]  # one per cell that solved equations, in the caller's order of sequences
 
 
 class Recurrent(nn.Module):
@@ -62,7 +62,8 @@ class Recurrent(nn.Module):
             `autapse.unfold.Solve` if the cell looks ahead.
 
     Called with:
-        x: the input, [T, B, D], [T, D] for a single sequence, or a PackedSequence.
+        x: the input, [T, B, D], [T, D] for a single sequence, or a PackedSequence. RNN, GRU and LSTM also accept
+            torch.nn's names, `input` for x and `hx` for h0.
         h0: the initial state, [num_layers·directions, B, H]; zeros by default. A tuple with one such tensor per state
             if a cell has several, as LSTM. With a list as `hidden_size`, a tuple with a [directions, B, H] per layer
             instead of each tensor. For implicit layers a pair: the states before and after the sequence.
@@ -140,7 +141,7 @@ class Recurrent(nn.Module):
             return count or 1
         num_layers = checks.integer("num_layers", num_layers, minimum=1)
         if count not in (None, num_layers):
-            remedy = "Leave num_layers out."
+            remedy = "Omit num_layers."
             checks.fail("num_layers", f"agree with the {count} sizes in hidden_size", num_layers, remedy)
         return num_layers
 
@@ -157,13 +158,13 @@ class Recurrent(nn.Module):
                 checks.KindError,
             )
         for name, value in settings.items():
-            checks.fail(name, "be left out with unfold, which has settings of its own", value)
+            checks.fail(name, "be None if unfold is given, which has its own settings", value)
         unfold.check(self.cell_class)
         return unfold
 
     @property
     def strategy(self) -> Unfold:
-        """How the cells become sequences: what the caller chose, or what the stencil asks for."""
+        """How sequences are computed: the given strategy, or the default of the stencil."""
         return self.solving if self.unfold is None else self.unfold
 
     def _make_cells(self, common: dict[str, Any], options: dict[str, Any]) -> dict[str, Cell]:
@@ -182,7 +183,7 @@ class Recurrent(nn.Module):
         self._shapes = {key: shapes_of(cell) for key, cell in cells.items()}
 
     def _check_parameters(self) -> None:
-        """The parameters still have the shapes that they were made with: an assignment to `.data` can change them."""
+        """Raise an error if a parameter has another shape than at first: an assignment to `.data` can change it."""
         cells = self.cells
         for key, shapes in self._shapes.items():
             check_parameters(cells[key], shapes, "cells", key)
@@ -197,22 +198,22 @@ class Recurrent(nn.Module):
 
     @property
     def looks_ahead(self) -> bool:
-        """Whether a state depends on later input, beside the reverse direction: such a layer needs whole sequences."""
+        """Whether the cells depend on later input. The layer then needs whole sequences."""
         return max(self.cell_class.stencil) > 0
 
     @property
     def depends_on_position(self) -> bool:
-        """Whether a step depends on its position, so that it matters where a sequence begins."""
+        """Whether a step depends on its position in the sequence."""
         return any(cell.depends_on_position for cell in self.cells.values())
 
     @property
     def adjoint_reports(self) -> list[LinearReport]:
-        """One per layer, last layer first, of the backward pass of this thread's last call: how each adjoint went."""
+        """The reports of the adjoint solves of this thread's last backward pass, last layer first."""
         return getattr(self.strategy, "adjoint_reports", [])
 
     @property
     def output_size(self) -> int:
-        """Features of the output: the last layer's, for both directions."""
+        """Features of the output, of all directions together."""
         return self.cells[self._key(self.num_layers - 1, 0)].output_size * self.directions
 
     def reset_parameters(self) -> None:
@@ -227,7 +228,7 @@ class Recurrent(nn.Module):
         return ", ".join([str(self.input_size), str(self.hidden_size), *words])
 
     def __repr__(self) -> str:
-        # One line, as torch.nn's; the cells repeat what it says.
+        # One line, as torch.nn: the cells would repeat it.
         own = "" if isinstance(self, Layer) else f"{self.cell_class.__name__}, "
         return f"{type(self).__name__}({own}{self.extra_repr()})"
 
@@ -266,28 +267,28 @@ class Recurrent(nn.Module):
             return output, h_n
         return output, h_n, [tuple(batch.pad(state) for state in trace) for trace in traces]
 
-    def final_output(self, h_n: Hidden) -> Tensor:  # [B, output_size], or [output_size] where unbatched
-        """What a next layer would see at each sequence's own end, of both directions, from h_n."""
+    def final_output(self, h_n: Hidden) -> Tensor:  # [B, output_size], or [output_size] for a single sequence
+        """The output that belongs to h_n, of both directions."""
         cells = list(self.cells.values())[-self.directions :]
         states = (h_n,) if len(cells[0].carried_sizes) == 1 else h_n
         last = [s[-1] if isinstance(self.hidden_size, list) else s[-self.directions :] for s in states]
         return torch.cat([cell.output(tuple(s[n] for s in last)) for n, cell in enumerate(cells)], dim=-1)
 
     def converged(self) -> Tensor | None:  # [B]
-        """Where a layer solves equations: the sequences of the last call that were solved; None for all of them."""
+        """Which sequences of the last call were solved; None if all were, or if no equations were solved."""
         if all(report.all_converged for report in self.reports):
             return None
         return torch.stack([report.converged for report in self.reports]).all(0)
 
     def stream(self, batch_size: int = 1) -> Stream:
-        """The layer one step at a time: y_t = stream(x_t). Weights are prepared once, states are kept inside."""
+        """A `Stream`, which reads one step at a time and keeps the states: y_t = stream(x_t)."""
         if self.looks_ahead:
             words = f"{type(self).__name__} cannot be streamed: its states depend on later input."
             raise NotImplementedError(f"{words} Use a one-way layer such as autapse.GRU, or whole windows.")
         return Stream(self, batch_size)
 
     def _width(self, x: Any) -> int:
-        """Features that the input must have."""
+        """The number of features that the input must have."""
         return self.input_size
 
     def _whole(self, x: Tensor, h0: Hidden) -> tuple[Tensor, Hidden] | None:
@@ -332,14 +333,14 @@ class Recurrent(nn.Module):
     # States -----------------------------------------------------------------------------------------------------
 
     def _initial(self, h0: Hidden, batch: SequenceBatch) -> Mapping[str, Any]:
-        """The states before each sequence, by cell; of a layer that looks ahead also those after it, None for zeros."""
+        """The initial states by cell. If the layer looks ahead: pairs of the states before and after, or None."""
         if not self.looks_ahead:
             return self._states(h0, batch)
         if h0 is None:
             return dict.fromkeys(self._state_sizes)
         if not (isinstance(h0, tuple | list) and len(h0) == 2):
             rule = "be a pair: the states before the first and after the last position"
-            checks.fail("h0", rule, type(h0).__name__, "Pass h0=None for the layer's own boundary.", checks.KindError)
+            checks.fail("h0", rule, type(h0).__name__, "Pass h0=None for the boundary of the layer.", checks.KindError)
         before, after = (self._states(part, batch) for part in h0)
         return {key: (before[key], after[key]) for key in before}
 
@@ -411,7 +412,7 @@ class Layer(Recurrent):
 
     @classmethod
     def named_options(cls) -> dict[str, inspect.Parameter]:
-        """What may stand in a layer's name on the command line: the options of its cell, and numbers of its solver."""
+        """The options in a layer's name on the command line: those of its cell, and `tolerance` and `cache`."""
         named = {name: p for name, p in strategy_settings(cls.cell_type).items() if name in ("tolerance", "cache")}
         return cell_options(cls.cell_type) | named
 
@@ -457,17 +458,17 @@ def _first_parameter(module: nn.Module) -> Tensor | None:
 
 
 def shapes_of(module: nn.Module) -> dict[str, torch.Size]:
-    """The shape of each parameter of a module's own."""
+    """The shape of each parameter of a module, without its submodules."""
     return {name: p.shape for name, p in module._parameters.items() if p is not None and not is_lazy(p)}
 
 
 def check_parameters(module: nn.Module, shapes: dict[str, torch.Size], *path: str) -> None:
-    """Fails unless the parameters of a module at a path, where they are tensors, have these shapes."""
+    """Raise an error unless the parameters of a module have these shapes. `path` is its name in the message."""
     parameters = module._parameters
     for name, shape in shapes.items():
         parameter = parameters.get(name)
         if parameter is not None and parameter.shape != shape:
-            rule, remedy = f"have shape {tuple(shape)}, as it was made", "Make a layer of other sizes."
+            rule, remedy = f"have shape {tuple(shape)}, as at first", "Make a layer with other sizes."
             checks.fail(".".join([*path, name]), rule, tuple(parameter.shape), remedy, checks.ShapeError)
 
 

@@ -59,7 +59,7 @@ class TorchLayer(Layer):
         x: Tensor | PackedSequence | None = None,
         h0: Any = None,
         *arguments: Any,
-        input: Tensor | PackedSequence | None = None,  # noqa: A002 - torch.nn's name for x
+        input: Tensor | PackedSequence | None = None,  # noqa: A002 (torch.nn's name for x)
         hx: Any = None,  # torch.nn's name for h0
         **keywords: Any,
     ) -> tuple[Any, ...]:
@@ -69,11 +69,11 @@ class TorchLayer(Layer):
         return super().forward(x, h0, *arguments, **keywords)  # type: ignore[arg-type]
 
     def _torch_op(self) -> Any:
-        """Torch's op for the network that this layer is, or None where torch has none."""
+        """Torch's op for this network, or None if torch has none."""
         raise NotImplementedError
 
     def _whole(self, x: Tensor, h0: Any) -> tuple[Tensor, Any] | None:
-        # The common call, as torch.nn makes it: no rearranging of what the op takes as it is.
+        # The common call, as in torch.nn: the op takes the tensors as they are.
         op = self._torch_op()
         if op is None or kernels_serve(x) or 0 in x.shape or not self._as_torch:
             return None
@@ -129,7 +129,7 @@ class TorchLayer(Layer):
         return result
 
     def flatten_parameters(self) -> None:
-        """On a GPU, put the weights into one piece of memory, which cuDNN wants; elsewhere nothing."""
+        """On a GPU, put the weights into one piece of memory for cuDNN. Elsewhere do nothing."""
         weights = self._flat_weights()
         if (
             self._torch_op() is None
@@ -158,7 +158,7 @@ class TorchLayer(Layer):
 def _one_of(name: str, value: Any, other: str, other_value: Any) -> Any:
     """The value of an argument with two names. It is an error to use both."""
     if value is not None and other_value is not None:
-        checks.fail(name, f"be left out if {other} is given: both name the same argument", "both")
+        checks.fail(name, f"be None if {other} is given: both name the same argument", "both")
     return other_value if value is None else value
 
 

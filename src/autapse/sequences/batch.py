@@ -25,7 +25,7 @@ class SequenceBatch:
     rows: Tensor  # [N, D]
     sizes: list[int]  # number of sequences at each step; sums to N
     count: int  # number of sequences, including those of length 0
-    order: Tensor | None = None  # [B], the caller's index of each of our sequences; None if it is the same
+    order: Tensor | None = None  # [B], the caller's index of each sequence; None if it is the same
     positions: Tensor | None = None  # [N], the row of each step in the padded, flattened tensor; None if it is the same
     padded_shape: tuple[int, ...] = ()  # leading shape of padded output, time and batch as the caller has them
     batch_first: bool = False
@@ -34,11 +34,11 @@ class SequenceBatch:
 
     @property
     def even(self) -> bool:
-        """Whether all sequences that have steps have as many."""
+        """Whether all sequences have the same length, apart from those of length 0."""
         return bool(self.sizes) and self.sizes[0] == self.sizes[-1]
 
     def reverse(self, rows: Tensor) -> Tensor:
-        """The rows with each sequence reversed within its own length; its own inverse."""
+        """The rows with each sequence reversed within its length. Doing it twice restores them."""
         if not self.sizes:
             return rows
         if self.even:
@@ -57,7 +57,7 @@ class SequenceBatch:
         return running(torch.tensor(self.sizes, dtype=torch.long), self.count).sum(1)
 
     def sort(self, state: Tensor) -> Tensor:  # [B, S]
-        """From the caller's order of sequences to ours."""
+        """From the caller's order of sequences to that of the batch."""
         return state if self.order is None else state.index_select(0, self.order)
 
     def stack(self, states: Sequence[Tensor]) -> Tensor:  # n of [B, S] -> [n, B, S], or [n, S] for unbatched input
@@ -67,7 +67,7 @@ class SequenceBatch:
 
     @property
     def places(self) -> Tensor:  # [B], on the CPU
-        """Our index of each of the caller's sequences, to bring reports into the caller's order."""
+        """The index in the batch of each of the caller's sequences, to sort reports."""
         if self.order is None or self.order.is_meta:
             return torch.arange(self.count)
         return torch.argsort(self.order).cpu()
@@ -93,7 +93,7 @@ class SequenceBatch:
         return padded if self.order is None else padded.index_select(1, self.order)
 
     def pad(self, rows: Tensor) -> Tensor:
-        """Rows in the shape of the caller's input, [T, B, ...], [B, T, ...] or [T, ...]; zeros past each end."""
+        """Rows in the shape of the caller's input, [T, B, ...], [B, T, ...] or [T, ...]; zeros after each end."""
         if self.packed is not None:
             return torch.nn.utils.rnn.pad_packed_sequence(self.packed._replace(data=rows), self.batch_first)[0]
         tail = rows.shape[1:]
@@ -114,10 +114,10 @@ def make_batch(
     batch_first: bool,
     dtype: torch.dtype | None = None,  # of the weights; None if there are none
 ) -> SequenceBatch:
-    """The batch of a layer's input, which is checked here."""
+    """Check a layer's input and make its batch."""
     if isinstance(x, PackedSequence):
         if lengths is not None:
-            checks.fail("lengths", "be left out with a PackedSequence, which has its own", brief(lengths))
+            checks.fail("lengths", "be None with a PackedSequence, which has its own", brief(lengths))
         rows = packed_rows(x)
         check_input(rows, 2, input_size, dtype)
         sizes = packed_sizes(x)
@@ -127,7 +127,7 @@ def make_batch(
     if x.dim() == 2:
         if lengths is not None:
             checks.fail(
-                "lengths", "go with batched input of shape (T, B, D)", brief(lengths), "Cut the sequence instead."
+                "lengths", "be used with batched input of shape (T, B, D)", brief(lengths), "Cut the sequence instead."
             )
         check_input(x, 2, input_size, dtype)
         _check_steps(x, x.shape[0])
@@ -173,5 +173,5 @@ def check_input(x: Tensor, dims: int, input_size: int, dtype: torch.dtype | None
 
 def _check_steps(x: Tensor, steps: int) -> None:
     if steps == 0:
-        remedy = "A sequence of length 0 goes in a padded batch with lengths."
+        remedy = "For a sequence of length 0, use a padded batch with lengths."
         checks.fail("input", "have at least one step", tuple(x.shape), remedy, checks.ShapeError)

@@ -1,4 +1,4 @@
-"""Unfold: how a cell becomes a sequence."""
+"""Unfold: how a cell is run over sequences."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Unfolded(NamedTuple):
 
     states: State  # one [N, S] per state: after each step
     final: State  # one [B, S] per carried tensor: at each sequence's own end
-    report: SolveReport | None = None  # how the solve of each sequence went, where equations were solved
+    report: SolveReport | None = None  # one entry per sequence; None if no equations were solved
 
 
 class Unfold(ABC):
-    """A strategy that turns a cell into a sequence. The cell's stencil decides which one a layer has by default."""
+    """A strategy that runs a cell over sequences. The cell's stencil decides the default strategy of a layer."""
 
     unsolved: ClassVar[str] = "Their states are kept as they are."
     """What happens to sequences that were not solved, and what to try; part of the warning."""
@@ -33,7 +33,7 @@ class Unfold(ABC):
 
     @abstractmethod
     def check(self, cell: type[Cell]) -> None:
-        """Raise an error if this strategy cannot serve such a cell."""
+        """Raise an error if this strategy does not support the cell."""
 
     def open(
         self,
@@ -43,10 +43,10 @@ class Unfold(ABC):
         start_states: Any = None,
         keys: Any = None,
     ) -> Unfold:
-        """The strategy for one call of a layer: what `run` is then called on for each cell."""
+        """The strategy for one call of a layer, whose `run` is called for each cell."""
         if start_states is not None or keys is not None:
             name, cell = "keys" if start_states is None else "start_states", type(next(iter(cells.values()))).__name__
-            checks.fail(name, f"be left out: {cell} is computed step by step and needs no start", "a value")
+            checks.fail(name, f"be None: {cell} is computed step by step and needs no start", "a value")
         return self
 
     def words(self) -> list[str]:
@@ -58,10 +58,10 @@ class Unfold(ABC):
         self,
         cell: Cell,
         rows: Tensor,  # [N, D], the input of all steps, in the order of the batch
-        batch: SequenceBatch,  # where each row is
-        initial: Any,  # one [B, S] per carried tensor; of cells that look ahead a pair of such states, or None
+        batch: SequenceBatch,  # the sequence and the step of each row
+        initial: Any,  # one [B, S] per carried tensor; if the cell looks ahead, a pair of such states, or None
         *,
-        layer: int = 0,  # the cell's place in the stack
+        layer: int = 0,  # index of the layer in the stack
         start: int = 0,  # position of the first step
         reverse: bool = False,  # from each sequence's own end to its first step
         keep: bool = True,  # all states of each step, or only what the cell's output needs

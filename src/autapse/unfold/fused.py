@@ -19,15 +19,15 @@ from autapse.unfold.reference import Note, Scanned, scan_reference
 class Prepared(NamedTuple):
     """What a kernel needs of a cell, built once per call."""
 
-    weights: Any  # what cell.prepare() gives
-    form: Form | None  # whose kernel can replace the cell's step; None if there is none
+    weights: Any  # the result of cell.prepare()
+    form: Form | None  # its kernel can replace the cell's step; None: there is no kernel
     affine: Affine | None  # of the drive, if a kernel can compute it
 
 
 def prepare(cell: Cell) -> Prepared:
     weights = cell.prepare()
     form = cell.fused(weights)
-    if type(form) not in KERNELS:  # a user's form may derive from one of ours and have another step
+    if type(form) not in KERNELS:  # a subclass of a form may have another step
         return Prepared(weights, None, None)
     return Prepared(weights, form, cell.affine() if type(cell).drive is Cell.drive else None)
 
@@ -44,12 +44,12 @@ def scan_fused(
     cell: Cell,
     x: Tensor,  # [N, D], the steps of all sequences: first step of all, second step of those that have one, ...
     state: State,  # each [B, S], longest sequence first
-    sizes: Sequence[int],  # how many sequences are running at each step; never grows; sums to N
+    sizes: Sequence[int],  # number of sequences at each step; never grows; sums to N
     start: int = 0,  # position of the first step
     keep: bool = True,  # all states of each step, not only the first, which is the output
-    prepared: Prepared | None = None,  # what prepare(cell) gives, where the caller has it
+    prepared: Prepared | None = None,  # the result of prepare(cell), if the caller has it
     reverse: bool = False,  # from the last step to the first; for sequences of one length
-    note: Note | None = None,  # gets the report of each step that is solved; a kernel solves none
+    note: Note | None = None,  # called with the report of each solved step
 ) -> Scanned:
     """The states after each step and at each sequence's own end; by the reference if the cell has no kernel."""
     counts = _tensor(sizes)

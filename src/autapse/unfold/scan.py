@@ -1,4 +1,4 @@
-"""Scan: one step after the other, by the native kernels where they can, else by the reference."""
+"""Scan: one step after the other, by the native kernels if possible, else by the reference."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Scan(Unfold):
 
     def check(self, cell: type[Cell]) -> None:
         if max(cell.stencil) > 0:
-            checks.fail("unfold", f"be left out: {cell.__name__} looks ahead, so that a scan cannot serve it", self)
+            checks.fail("unfold", f"be None: {cell.__name__} looks ahead, and Scan() cannot", self)
 
     def words(self) -> list[str]:
         return [] if self.checkpoint_every is None else [f"checkpoint_every={self.checkpoint_every}"]
@@ -70,7 +70,7 @@ class ScanCall(Unfold):
     """`Scan` for one call of a layer."""
 
     scan: Scan
-    native: bool  # whether the native kernels can serve the input and the cells
+    native: bool  # whether the native kernels can run this call
 
     def check(self, cell: type[Cell]) -> None:
         self.scan.check(cell)
@@ -88,7 +88,7 @@ class ScanCall(Unfold):
         keep: bool = True,
     ) -> Unfolded:
         whole = self._is_whole(batch.sizes)
-        # Where all lengths are the same, a scan goes from the end by itself; elsewhere the rows are turned.
+        # If all lengths are the same, a scan can start at the end. Otherwise the rows are reversed.
         turned = reverse and not (whole and batch.even)
         rows = batch.reverse(rows) if turned else rows
         run = scan_fused if self.native else scan_reference
@@ -102,11 +102,11 @@ class ScanCall(Unfold):
         return Unfolded(states, final, merge(reports, batch.count, worst=True) if reports else None)
 
     def _is_whole(self, sizes: Sequence[int]) -> bool:
-        """Whether the backward pass has nothing to compute again."""
+        """Whether the backward pass recomputes nothing."""
         every = self.scan.checkpoint_every
         if every is None or every >= len(sizes):
             return True
-        # Recomputation needs saved tensor hooks, which torch.func and dual tensors cannot have: they keep everything.
+        # Recomputation needs saved tensor hooks. torch.func and dual tensors do not support them, and keep all states.
         transformed = torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
         return transformed or not torch.is_grad_enabled()
 
@@ -121,7 +121,7 @@ class ScanCall(Unfold):
         keep: bool,
         note: Note,
     ) -> Scanned:
-        """`run` on some steps at a time, which the backward pass runs again."""
+        """`run` on a few steps at a time. The backward pass runs them again."""
         inputs, every = (x, *state), self.scan.checkpoint_every or 1
         weights = prepare(cell) if self.native else cell.prepare()  # once for all pieces
         unchanged = Unchanged([*cell.parameters(), *cell.buffers(), *inputs])
@@ -137,7 +137,7 @@ class ScanCall(Unfold):
         traces: list[State] = []
         ended: list[State] = []
         for n, (piece, rows) in enumerate(zip(pieces, x.split([sum(piece) for piece in pieces]), strict=True)):
-            # Sequences that ended in an earlier piece leave, so that a piece is a batch of its own.
+            # Sequences that ended in an earlier piece are dropped, so that each piece is a batch.
             ended.append(tuple(s[piece[0] :] for s in state))
             state = tuple(s[: piece[0]] for s in state)
             arguments = (n, cell, rows, state, piece, start + n * every, keep, weights)
