@@ -59,7 +59,7 @@ class TorchLayer(Layer):
         x: Tensor | PackedSequence | None = None,
         h0: Any = None,
         *arguments: Any,
-        input: Tensor | PackedSequence | None = None,  # noqa: A002 - torch.nn's name for x
+        input: Tensor | PackedSequence | None = None,  # noqa: A002 (torch.nn's name for x)
         hx: Any = None,  # torch.nn's name for h0
         **keywords: Any,
     ) -> tuple[Any, ...]:
