@@ -75,7 +75,7 @@ class Stream:
         if x.device != like.device:
             checks.fail("x_t", f"be on the layer's device, {like.device}", x.device, "Move it with .to().")
         if x.dtype != like.dtype:
-            check_input(x, 2, self._layer.input_size, like.dtype)
+            check_input(x, 2, self._layer.input_size, self._layer._dtype)
         for stepper in self._steppers:
             x = stepper(x, self.position)
         self.position += 1
