@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from typing import Any
 
@@ -99,14 +100,17 @@ def test_the_stencil_decides(layer: Any, strategy: type) -> None:
         (lambda: autapse.ImplicitGRU(D, H, checkpoint_every=5), "option of ImplicitGRU must be one of this layer's"),
         (lambda: autapse.EquilibriumTanh(D, H, unfold=Parallel()), "unfold must be None: EquilibriumTanh has the"),
         (lambda: autapse.GRU(D, H, unfold=Solve()), "unfold must be None: GRU does not look ahead"),
-        (lambda: autapse.GRU(D, H, cache=5), "option of GRU must be one of this layer's: reset; got 'cache'."),
+        (
+            lambda: autapse.GRU(D, H, cache=5),
+            "be one of this layer's: reset, checkpoint_every; got 'cache'.",
+        ),
         (
             lambda: autapse.GRU(D, H, unfold=Parallel(), checkpoint_every=2),
             "checkpoint_every must be None if unfold is",
         ),
         (lambda: autapse.GRU(D, H, unfold=Parallel), "Pass an instance, with its brackets."),
         (lambda: autapse.ImplicitGRU(D, H, bidirectional=True), "bidirectional must be False"),
-        (lambda: autapse.GRU(D, H)(torch.zeros(1, 1, D), keys=[1]), "keys must be None: GRU is computed step by"),
+        (lambda: autapse.GRU(D, H)(torch.zeros(1, 1, D), keys=[1]), "keys must be None for GRU: only implicit layers"),
         (
             lambda: autapse.RIN(D, H)(torch.zeros(1, 1, D), start_states=torch.zeros(1, 1, H)),
             "start_states must be None",
@@ -134,3 +138,87 @@ def test_what_does_not_apply_is_refused_by_one_sentence(make: Any, message: str)
 )
 def test_depends_on_position_is_true_of_each_cell(cell: autapse.Cell, depends: bool) -> None:
     assert cell.depends_on_position == depends
+
+
+@pytest.mark.parametrize("stencil", [(-2, 2), (-2, -1, 1, 2)], ids=str)
+def test_a_wide_implicit_stencil_carries_no_history(stencil: tuple[int, ...]) -> None:
+    layer = autapse.ImplicitGRU(D, H, stencil=stencil, dtype=torch.float64)
+    x, h0 = torch.randn(T, B, D, dtype=torch.float64), torch.randn(1, B, H, dtype=torch.float64)
+    output, h_n = layer(x, (h0, h0))
+    assert h_n.shape == (1, B, H)
+    close(layer.final_output(h_n), output[-1])
+    model = autapse.models.Classifier(f"implicitgru:stencil={stencil}".replace(" ", ""), D, 2, 4)
+    assert model(torch.randn(B, T, D)).shape == (B, 2)
+
+
+def test_the_last_output_of_a_delayed_cell_with_an_output_of_its_own() -> None:
+    class Both(autapse.Cell):
+        stencil, state_sizes, output_size = (-1, -3), (D, D), 2 * D
+
+        def output(self, state: tuple[Tensor, ...]) -> Tensor:
+            return torch.cat(state, -1)
+
+        def step(self, u: Tensor, state: tuple[Tensor, ...], weights: None, t: int) -> tuple[Tensor, ...]:
+            a, c, earlier_a, earlier_c = state
+            return torch.tanh(u + a + 0.1 * earlier_a), torch.tanh(c + u + 0.2 * earlier_c)
+
+    layer = autapse.Recurrent(Both, D, D)
+    output, h_n = layer(torch.randn(T, B, D))
+    torch.testing.assert_close(layer.final_output(h_n), output[-1])
+
+
+@pytest.mark.parametrize("name", ["GRU", "LSTM", "RIN"])
+def test_functional_call_reaches_a_cell_of_a_layer(name: str) -> None:
+    cell, x = getattr(autapse, name)(D, H).cells["l0"], torch.randn(B, D)
+    zeros = {key: torch.zeros_like(value) for key, value in cell.named_parameters()}
+    state = torch.func.functional_call(cell, zeros, (x,))
+    assert all(not part.any() for part in (state if isinstance(state, tuple) else (state,)))
+
+
+def test_reports_are_those_of_the_last_call() -> None:
+    layer, x = autapse.GRU(D, H, unfold=Parallel(max_iterations=1)), torch.randn(T, B, D)
+    with pytest.warns(autapse.solve.NotConvergedWarning):
+        layer(x)
+    layer.unfold = None
+    layer(x)
+    assert layer.reports == []
+    assert layer.converged() is None
+    empty = autapse.EquilibriumTanh(D, H)
+    empty(x, lengths=[0, 0, 0])
+    assert empty.reports[0].converged.tolist() == [True] * 3
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda x: autapse.GRU(D, H).bfloat16()(x.bfloat16(), keys=[1, 2, 3]), "keys must be None for GRU"),
+        (lambda x: autapse.ImplicitGRU(D, H)(x, start=2), "start must be 0: an implicit layer reads whole sequences"),
+        (
+            lambda x: autapse.Implicit(torch.add, hidden_size=2, num_layers=2),
+            "option of Implicit must be one of",
+        ),
+        (
+            lambda x: autapse.Implicit(torch.add, hidden_size=[2, 2]),
+            "hidden_size must be an integer: a rule",
+        ),
+    ],
+)
+def test_calls_that_do_not_apply(make: Any, message: str) -> None:
+    with pytest.raises((InputError, autapse.checks.KindError), match=re.escape(message)):
+        make(torch.randn(T, B, D))
+
+
+def test_a_solve_that_is_given_is_used_and_shown() -> None:
+    layer = autapse.ImplicitGRU(D, H, unfold=Solve(cache=4.0, tolerance=1e-3), batch_first=True)
+    assert "unfold=Solve(cache=4.0, tolerance=Tolerance(" in repr(layer)
+    assert autapse.models.Classifier(layer, D, 2).solutions is not None
+
+
+def test_the_graph_frees_its_tensors_after_the_backward_pass() -> None:
+    layer = autapse.EquilibriumTanh(D, 50)
+    x = torch.randn(40, B, D, requires_grad=True)
+    output = layer(x)[0]
+    output.sum().backward()
+    gc.collect()
+    sizes = [t.numel() for t in gc.get_objects() if type(t) is Tensor and t.shape == (B, 50)]
+    assert len(sizes) < 20  # not one or more per step

@@ -150,23 +150,29 @@ class Cell(nn.Module):
         return (lambda x: x) if affine is None else lambda x: F.linear(x, *affine)
 
     @property
-    def memory(self) -> int:
+    def steps_back(self) -> int:
         """How far back the stencil reaches: the number of past states that a sequence carries."""
-        return max(1, -min(self.stencil))
+        # A cell that looks ahead is solved over whole sequences and carries nothing from step to step.
+        return 1 if max(self.stencil) > 0 else max(1, -min(self.stencil))
 
     @property
     def carried_sizes(self) -> tuple[int, ...]:
-        """One size per tensor that a sequence carries from step to step: the states of `memory` steps, latest first."""
-        return self.state_sizes * self.memory
+        """The sizes of the tensors that a sequence carries: the states of the last `steps_back` steps, latest first."""
+        return self.state_sizes * self.steps_back
 
     def advance(self, u: Tensor, carried: State, weights: Any, t: int, check: bool = True) -> State:
         """`step` with the states on the stencil. Returns the new states, then the older ones that are carried."""
-        if self.memory == 1:
+        if self.steps_back == 1:
             new = self.step(u, carried, weights, t)
             return self.checked(new, len(u)) if check else new
         count = len(self.state_sizes)
         read = [s for offset in self.stencil if offset < 0 for s in carried[count * (-offset - 1) : count * -offset]]
         return (*self.checked(self.step(u, tuple(read), weights, t), len(u)), *carried[:-count])
+
+    @property
+    def is_solved(self) -> bool:
+        """Whether each step solves an equation, and has a report."""
+        return False
 
     def reported_step(
         self, u: Tensor, carried: State, weights: Any, t: int, check: bool = True

@@ -84,6 +84,8 @@ class EquilibriumRule(InnerSteps, Cell):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__(input_size, hidden_size, bias, device, dtype)
+        if self.stencil != (-1, 0):
+            checks.fail("stencil", "be (-1, 0) for an equilibrium rule", self.stencil)
         self.solver, self._solver = solver, _checked_solver(solver)
         self.factorises = solver in (None, "newton")  # I − ∂φ/∂h, so its condition costs little
         self.rtol = None if rtol is None else checks.number("rtol", rtol, low=0.0)
@@ -157,12 +159,16 @@ class EquilibriumRule(InnerSteps, Cell):
         warn_unsolved(self, type(self).__name__, report, "steps", "Their states are kept as they are.")
         return state
 
+    @property
+    def is_solved(self) -> bool:
+        return self.inner_steps is None and type(self).step is EquilibriumRule.step
+
     def reported_step(
         self, u: Tensor, carried: State, weights: Any, t: int, check: bool = True
     ) -> tuple[State, SolveReport | None]:
-        if self.inner_steps is not None or type(self).step is not EquilibriumRule.step:
-            return super().reported_step(u, carried, weights, t, check)
-        return self.solved_step(u, carried, weights)
+        if self.is_solved:
+            return self.solved_step(u, carried, weights)
+        return super().reported_step(u, carried, weights, t, check)
 
     def solved_step(self, u: Tensor, state: State, weights: Any) -> tuple[State, SolveReport]:
         """`step`, and its report with one entry per row."""

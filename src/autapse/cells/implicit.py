@@ -148,6 +148,11 @@ class ImplicitFunction(Cell):
         self.edges = self._parameter(2, self.hidden_size) if boundary == "learned" else None
         zeros_(self.edges)
 
+    def reset_parameters(self) -> None:
+        """Call that of the module, if it has one; boundary states are zero."""
+        getattr(self.function, "reset_parameters", lambda: None)()
+        zeros_(self.edges)
+
     def rule(self, weights: Any) -> AnyRule:
         """The function with its present weights. In the backward pass, functional_call has restored older ones."""
         function = self.function

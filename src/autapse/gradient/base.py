@@ -35,7 +35,8 @@ class Adjoint(ABC):
 
 def attach(adjoint: Adjoint, z: Tensor) -> Tensor:
     """The solution z, which has no graph, as a function of the adjoint's operands."""
-    return _Solution.apply(adjoint, z, *adjoint.operands)
+    operands, adjoint.operands = adjoint.operands, ()  # the graph keeps them, and frees them after the backward pass
+    return _Solution.apply(adjoint, z, *operands)
 
 
 class _Solution(Function):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -40,16 +40,9 @@ class DifferentiableStep:
 
     def __init__(self, rule: StepRule, previous: Tensor, u: Tensor, weights: Any) -> None:
         self.rule = rule
-        self._leaves, self._tree = pytree.tree_flatten((previous, u, weights))
-        self._places = [n for n, leaf in enumerate(self._leaves) if isinstance(leaf, Tensor)]
-        self.tensors = tuple(self._leaves[n] for n in self._places)
-
-    def arguments(self, operands: Sequence[Tensor]) -> tuple[Tensor, Tensor, Any]:
-        """`previous`, `u` and `weights` with other tensors instead of the operands."""
-        leaves = list(self._leaves)
-        for n, operand in zip(self._places, operands, strict=True):
-            leaves[n] = operand
-        return pytree.tree_unflatten(leaves, self._tree)
+        leaves, tree = pytree.tree_flatten((previous, u, weights))
+        self.tensors = tuple(leaf for leaf in leaves if isinstance(leaf, Tensor))
+        self.arguments = _Arguments(tree, [None if isinstance(leaf, Tensor) else (leaf,) for leaf in leaves])
 
     def evaluate(self, z: Tensor) -> Tensor:
         return self.rule.phi(z, *self.arguments(self.tensors))
@@ -58,7 +51,7 @@ class DifferentiableStep:
         return self.tensors
 
     def adjoint(self) -> Adjoint:
-        return _StepAdjoint(self)
+        return _StepAdjoint(self.rule, self.arguments, self.tensors)
 
     def pull(
         self, z: Tensor, gradient: Tensor, solver: LinearSolver, rtol: float
@@ -66,11 +59,23 @@ class DifferentiableStep:
         raise NotImplementedError("The adjoint of a step is in closed form.")
 
 
+class _Arguments(NamedTuple):
+    """`previous`, `u` and `weights` from their tensors. It keeps no tensor itself."""
+
+    tree: Any
+    constants: list[tuple[Any] | None]  # None where a tensor is
+
+    def __call__(self, tensors: Sequence[Tensor]) -> tuple[Tensor, Tensor, Any]:
+        rest = iter(tensors)
+        leaves = [next(rest) if constant is None else constant[0] for constant in self.constants]
+        return pytree.tree_unflatten(leaves, self.tree)
+
+
 class _StepAdjoint(Adjoint):
     """dh = (I − ∂φ/∂h)⁻¹·∂φ/∂operand, a function of the solution and the operands that can be differentiated."""
 
-    def __init__(self, system: DifferentiableStep) -> None:
-        self.system, self.operands = system, system.tensors
+    def __init__(self, rule: StepRule, arguments: _Arguments, tensors: tuple[Tensor, ...]) -> None:
+        self.rule, self.arguments, self.operands = rule, arguments, tensors
 
     def pull(
         self, z: Tensor, operands: Sequence[Tensor], gradient: Tensor, needed: Sequence[bool]
@@ -95,15 +100,15 @@ class _StepAdjoint(Adjoint):
         self, z: Tensor, operands: Sequence[Tensor], wanted: Sequence[int]
     ) -> tuple[Callable[..., Tensor], tuple[Tensor, ...], Feedback]:
         """φ at the solution as a function of the operands with index `wanted`, their values, and ∂φ/∂h."""
-        rule = self.system.rule
+        rule = self.rule
 
         def phi(*values: Tensor) -> Tensor:
             filled = list(operands)
             for n, value in zip(wanted, values, strict=True):
                 filled[n] = value
-            return rule.phi(z, *self.system.arguments(filled))
+            return rule.phi(z, *self.arguments(filled))
 
-        feedback = Feedback(rule.feedback(z, *self.system.arguments(operands)), rule.floor)
+        feedback = Feedback(rule.feedback(z, *self.arguments(operands)), rule.floor)
         return phi, tuple(operands[n] for n in wanted), feedback
 
 

@@ -61,6 +61,13 @@ class Implicit(Recurrent):
         if size is None:
             checks.fail("hidden_size", "be given if the rule has no attribute of that name", None)
         width = getattr(rule, "input_size", None) if input_size is None else input_size
+        allowed = ("solver", "gradient", "tolerance", "cache", "unfold", "device", "dtype")
+        for name in options:
+            if name not in allowed:
+                rule = f"be one of stencil, hidden_size, input_size, batch_first, boundary, {', '.join(allowed)}"
+                checks.fail("option of Implicit", rule, name, checks.closest(name, allowed))
+        if isinstance(size, Sequence):
+            checks.fail("hidden_size", "be an integer: a rule is one layer", size, kind=checks.KindError)
         own = {"function": rule, "stencil": checked_stencil(stencil), "boundary": boundary}
         super().__init__(ImplicitFunction, width or 1, size, batch_first=batch_first, **own, **options)
         self.stencil, self.boundary = own["stencil"], boundary

@@ -88,6 +88,7 @@ class Recurrent(nn.Module):
     """
 
     reports = PerThread[SolveReport]()
+    _has_reports = False  # whether some call had reports, which the next one replaces
 
     def __init__(
         self,
@@ -121,8 +122,9 @@ class Recurrent(nn.Module):
         known, settings = cell_options(cell), strategy_settings(cell)
         for name in options:
             if name not in known and name not in settings:
-                rule = f"be one of this layer's: {', '.join(known) or 'it has none'}"
-                checks.fail(f"option of {cell.__name__}", rule, name, checks.closest(name, [*known, *settings]))
+                names = [*known, *(n for n in settings if n not in known)]
+                rule = f"be one of this layer's: {', '.join(names)}"
+                checks.fail(f"option of {cell.__name__}", rule, name, checks.closest(name, names))
         given = {name: options.pop(name) for name in settings if name not in known and name in options}
         self.unfold = self._checked_unfold(unfold, given)
         self.solving = default_strategy(cell, **given)
@@ -130,6 +132,9 @@ class Recurrent(nn.Module):
             # torch.nn warns about the same mistake.
             warnings.warn(f"dropout={dropout} has no effect: it acts between layers and num_layers is 1", stacklevel=3)
         cells = self._make_cells({"bias": bias, "device": device, "dtype": dtype}, options)
+        if (max(next(iter(cells.values())).stencil) > 0) != self.looks_ahead:
+            checks.fail("stencil", "look ahead or not in the class of the cell already", cell.__name__)
+        self.strategy.check(next(iter(cells.values())))
         self._state_sizes = {key: cell.carried_sizes for key, cell in cells.items()}
         keys, d = list(cells), self.directions
         self._keys = [keys[n : n + d] for n in range(0, len(keys), d)]  # of the cells, by layer
@@ -209,6 +214,11 @@ class Recurrent(nn.Module):
         return any(cell.depends_on_position for cell in self.cells.values())
 
     @property
+    def checkpoint_every(self) -> int | None:
+        """Every how many steps a scan keeps a state; None if it keeps all, or for another strategy."""
+        return getattr(self.strategy, "checkpoint_every", None)
+
+    @property
     def adjoint_reports(self) -> list[LinearReport]:
         """The reports of the adjoint solves of this thread's last backward pass, last layer first."""
         return getattr(self.strategy, "adjoint_reports", [])
@@ -251,15 +261,16 @@ class Recurrent(nn.Module):
         """Run the layer. The docstring of the class explains the arguments and the result."""
         start = checks.integer("start", start, minimum=0) if start is not FIRST else start
         self._check_parameters()
-        if lengths is None and not return_states and isinstance(x, Tensor) and x.dim() == 3:
+        plain = lengths is None and not return_states and start_states is None and keys is None
+        if plain and isinstance(x, Tensor) and x.dim() == 3:
             whole = self._whole(x, h0)
             if whole is not None:
                 return whole
         batch = make_batch(x, lengths, self._width(x), self.batch_first, self._dtype)
         states = self._initial(h0, batch)
         rows, final, traces, reports = self._run(batch, states, start, return_states, start_states, keys)
-        if reports or not batch.sizes:
-            self.reports = reports
+        if reports or self._has_reports:
+            self.reports, self._has_reports = reports, True
         h_n, output = self._gather(final, batch), batch.restore(rows)
         if not return_states:
             return output, h_n
@@ -268,7 +279,7 @@ class Recurrent(nn.Module):
     def final_output(self, h_n: Hidden) -> Tensor:  # [B, output_size], or [output_size] for a single sequence
         """The output that belongs to h_n, of both directions."""
         cells = list(self.cells.values())[-self.directions :]
-        states = (h_n,) if len(cells[0].carried_sizes) == 1 else h_n
+        states = (h_n,) if len(cells[0].carried_sizes) == 1 else h_n[: len(cells[0].state_sizes)]
         last = [s[-1] if isinstance(self.hidden_size, list) else s[-self.directions :] for s in states]
         return torch.cat([cell.output(tuple(s[n] for s in last)) for n, cell in enumerate(cells)], dim=-1)
 
@@ -285,6 +296,10 @@ class Recurrent(nn.Module):
             raise NotImplementedError(f"{words} Use a one-way layer such as autapse.GRU, or whole windows.")
         return Stream(self, batch_size)
 
+    def _cells(self) -> Mapping[str, Cell]:
+        """The cells of one call."""
+        return self.cells
+
     def _width(self, x: Any) -> int:
         """The number of features that the input must have."""
         return self.input_size
@@ -300,7 +315,7 @@ class Recurrent(nn.Module):
     def _run(
         self, batch: SequenceBatch, states: Mapping[str, Any], start: int, keep: bool, start_states: Any, keys: Any
     ) -> Run:
-        cells = self.cells
+        cells = self._cells()
         strategy = self.strategy.open(cells, batch, self.training, start_states, keys)
         if not (strategy.native or keep):
             run = self._by_torch(batch, states)
@@ -441,8 +456,7 @@ def _make_cell(
 def borrow(template: Cell, parameters: dict[str, Any], **attributes: Any) -> Cell:
     """A cell like the template with the parameters that a layer has now: whatever replaced them reaches the cell."""
     cell = template.__class__.__new__(template.__class__)
-    # As plain attributes too: a module's search for a parameter takes longer than a small op.
-    cell.__dict__.update(template.__dict__, _parameters=parameters, **parameters, **attributes)
+    cell.__dict__.update(template.__dict__, _parameters=parameters, **attributes)
     return cell
 
 

@@ -46,13 +46,17 @@ class TorchLayer(Layer):
 
     @property
     def cells(self) -> Mapping[str, Cell]:  # type: ignore[override]
+        return {key: borrow(self._templates[key], self._lent(names)) for key, names in self._owned.items()}
+
+    def _cells(self) -> Mapping[str, Cell]:
+        # Parameters as plain attributes too: a module's search for a parameter takes longer than a small op. Only the
+        # call itself has these cells, since nothing can replace such a parameter.
+        lent = {key: self._lent(names) for key, names in self._owned.items()}
+        return {key: borrow(self._templates[key], parameters, **parameters) for key, parameters in lent.items()}
+
+    def _lent(self, names: list[tuple[str, str]]) -> dict[str, Any]:
         own = self._parameters  # a parametrization is not there: it is an attribute
-        return {
-            key: borrow(
-                self._templates[key], {n: own[name] if name in own else getattr(self, name, None) for n, name in names}
-            )
-            for key, names in self._owned.items()
-        }
+        return {n: own[name] if name in own else getattr(self, name, None) for n, name in names}
 
     def forward(
         self,

@@ -132,7 +132,7 @@ class SequenceModel(nn.Module):
     @property
     def solutions(self) -> Solutions | None:
         """The solutions that the layer keeps by key, or None; `keys` name the sequences of a batch."""
-        solutions = getattr(self.layer.solving, "solutions", None)
+        solutions = getattr(self.layer.strategy, "solutions", None)
         return solutions if solutions is not None and solutions.limit else None
 
     def converged(self) -> Tensor | None:  # [B]

@@ -32,7 +32,7 @@ class Unfold(ABC):
     """Whether a call runs in the native library."""
 
     @abstractmethod
-    def check(self, cell: type[Cell]) -> None:
+    def check(self, cell: type[Cell] | Cell) -> None:
         """Raise an error if this strategy does not support the cell."""
 
     def open(
@@ -46,7 +46,7 @@ class Unfold(ABC):
         """The strategy for one call of a layer, whose `run` is called for each cell."""
         if start_states is not None or keys is not None:
             name, cell = "keys" if start_states is None else "start_states", type(next(iter(cells.values()))).__name__
-            checks.fail(name, f"be None: {cell} is computed step by step and needs no start", "a value")
+            checks.fail(name, f"be None for {cell}: only implicit layers start from a solution", "a value")
         return self
 
     def words(self) -> list[str]:
@@ -67,3 +67,8 @@ class Unfold(ABC):
         keep: bool = True,  # all states of each step, or only what the cell's output needs
     ) -> Unfolded:
         """The states of one cell."""
+
+
+def name_of(cell: type[Cell] | Cell) -> str:
+    """The name of a cell's class."""
+    return (cell if isinstance(cell, type) else type(cell)).__name__

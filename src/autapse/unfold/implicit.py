@@ -21,7 +21,7 @@ from autapse.per_thread import PerThread
 from autapse.sequences.batch import SequenceBatch
 from autapse.sequences.red_black import RedBlackOrder
 from autapse.solve import LinearReport, Solver, Tolerance, general, recommended
-from autapse.unfold.base import Unfold, Unfolded
+from autapse.unfold.base import Unfold, Unfolded, name_of
 from autapse.unfold.implicit_fused import FusedImplicitSystem, can_fuse_rule
 from autapse.unfold.implicit_system import ImplicitSystem
 from autapse.unfold.warm_start import MEGABYTE, Solutions
@@ -72,9 +72,9 @@ class Solve(nn.Module, Unfold):
         # The schedule depends on the number of training calls, so it is part of a checkpoint.
         self.register_buffer("calls", torch.zeros((), dtype=torch.long), persistent=self.tolerance.first is not None)
 
-    def check(self, cell: type[Cell]) -> None:
+    def check(self, cell: type[Cell] | Cell) -> None:
         if max(cell.stencil) <= 0:
-            checks.fail("unfold", f"be None: {cell.__name__} does not look ahead", "Solve()")
+            checks.fail("unfold", f"be None: {name_of(cell)} does not look ahead", "Solve()")
 
     def open(
         self,
@@ -95,6 +95,9 @@ class Solve(nn.Module, Unfold):
     def run(self, cell: Cell, rows: Tensor, batch: SequenceBatch, initial: Any, **options: Any) -> Unfolded:
         return self.open({"l0": cell}, batch, self.training).run(cell, rows, batch, initial, **options)
 
+    def __repr__(self) -> str:
+        return f"Solve({', '.join(self.words())})"
+
     def words(self) -> list[str]:
         megabytes = self.solutions.limit / MEGABYTE
         given = {"solver": self.solver, "gradient": self.gradient, "cache": megabytes or None}
@@ -114,7 +117,7 @@ class SolveCall(Unfold):
     rtol: float
     adjoint_rtol: float
 
-    def check(self, cell: type[Cell]) -> None:
+    def check(self, cell: type[Cell] | Cell) -> None:
         self.solve.check(cell)
 
     def run(
@@ -129,6 +132,8 @@ class SolveCall(Unfold):
         reverse: bool = False,
         keep: bool = True,
     ) -> Unfolded:
+        if start:
+            checks.fail("start", "be 0: an implicit layer reads whole sequences", start)
         own = initial is not None or getattr(cell, "edges", None) is not None
         order = RedBlackOrder.of(batch, cell.stencil, edges=own)
         x = rows.index_select(0, order.packed)

@@ -26,7 +26,7 @@ from autapse.solve.linear_scan import linear_scan
 from autapse.solve.loop import Goal, Iteration, Visit, iterate
 from autapse.solve.report import SolveReport, merge, warn_unsolved
 from autapse.solve.system import Groups
-from autapse.unfold.base import Unfold, Unfolded
+from autapse.unfold.base import Unfold, Unfolded, name_of
 
 DENSE_UP_TO = 64  # the largest state size, all state tensors together, for which `jacobian="auto"` is dense
 CHUNK = 1 << 22  # entries of a Jacobian that are computed at a time if only its diagonal is kept
@@ -79,9 +79,9 @@ class Parallel(Limits, Unfold):
         "Use max_iterations=None, which is enough if all values are finite, or unfold=None for the scan."
     )
 
-    def check(self, cell: type[Cell]) -> None:
+    def check(self, cell: type[Cell] | Cell) -> None:
         if cell.stencil != (-1,):
-            rule = f"be None: {cell.__name__} has the stencil {cell.stencil}, and Parallel() supports only (-1,)"
+            rule = f"be None: {name_of(cell)} has the stencil {cell.stencil}, and Parallel() supports only (-1,)"
             checks.fail("unfold", rule, self)
 
     def run(
@@ -220,7 +220,8 @@ class _Steps(_System):
     @cached_property
     def _has_form(self) -> bool:
         """Whether the step of the cell is that of a built-in form."""
-        return type(self.weights) in KERNELS and self.cell.fused(self.weights) is self.weights
+        own = type(self.cell)._jacobian is not Cell._jacobian
+        return not own and type(self.weights) in KERNELS and self.cell.fused(self.weights) is self.weights
 
     @cached_property
     def _together(self) -> bool:

@@ -18,7 +18,7 @@ from autapse.native.dispatch import kernels_serve
 from autapse.sequences.batch import SequenceBatch
 from autapse.solve import SolveReport
 from autapse.solve.report import merge
-from autapse.unfold.base import Unfold, Unfolded
+from autapse.unfold.base import Unfold, Unfolded, name_of
 from autapse.unfold.fused import prepare, scan_fused, tensors_of
 from autapse.unfold.reference import Note, Scanned, scan_reference
 from autapse.unfold.unchanged import Unchanged
@@ -42,9 +42,9 @@ class Scan(Unfold):
         if self.checkpoint_every is not None:
             checks.integer("checkpoint_every", self.checkpoint_every, minimum=1)
 
-    def check(self, cell: type[Cell]) -> None:
+    def check(self, cell: type[Cell] | Cell) -> None:
         if max(cell.stencil) > 0:
-            checks.fail("unfold", f"be None: {cell.__name__} looks ahead, and Scan() cannot", self)
+            checks.fail("unfold", f"be None: {name_of(cell)} looks ahead, and Scan() cannot", self)
 
     def words(self) -> list[str]:
         return [] if self.checkpoint_every is None else [f"checkpoint_every={self.checkpoint_every}"]
@@ -72,7 +72,7 @@ class ScanCall(Unfold):
     scan: Scan
     native: bool  # whether the native kernels can run this call
 
-    def check(self, cell: type[Cell]) -> None:
+    def check(self, cell: type[Cell] | Cell) -> None:
         self.scan.check(cell)
 
     def run(
@@ -99,7 +99,7 @@ class ScanCall(Unfold):
         else:
             states, final = self._in_pieces(run, *arguments, reports.append)
         states = tuple(batch.reverse(part) for part in states) if turned else states
-        return Unfolded(states, final, merge(reports, batch.count, worst=True) if reports else None)
+        return Unfolded(states, final, merge(reports, batch.count, worst=True) if cell.is_solved else None)
 
     def _is_whole(self, sizes: Sequence[int]) -> bool:
         """Whether the backward pass recomputes nothing."""
