@@ -60,10 +60,10 @@ def test_bad_argument(name: str, arguments: dict[str, Any], kind: type[Exception
 @pytest.mark.parametrize(
     ("name", "option", "message"),
     [
-        ("RIN", "transition", "option of RIN must be one of this layer's: transitions; got 'transition'. "
+        ("RIN", "transition", "option of RIN must be one of this layer's: transitions, checkpoint_every; got 'transition'. "
                               "Did you mean 'transitions'?"),
-        ("IRNN", "nonlinearity", "option of IRNN must be one of this layer's: it has none; got 'nonlinearity'."),
-        ("GRU", "proj_size", "option of GRU must be one of this layer's: reset; got 'proj_size'."),
+        ("IRNN", "nonlinearity", "option of IRNN must be one of this layer's: checkpoint_every; got 'nonlinearity'."),
+        ("GRU", "proj_size", "must be one of this layer's: reset, checkpoint_every; got 'proj_size'."),
         ("LSTM", "peephole", "got 'peephole'. Did you mean 'peepholes'?"),
         ("ERNN", "innersteps", "got 'innersteps'. Did you mean 'inner_steps'?"),
         ("Antisymmetric", "difusion", "got 'difusion'. Did you mean 'diffusion'?"),

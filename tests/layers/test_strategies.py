@@ -140,7 +140,7 @@ def test_depends_on_position_is_true_of_each_cell(cell: autapse.Cell, depends: b
     assert cell.depends_on_position == depends
 
 
-@pytest.mark.parametrize("stencil", [(-2, 2), (-2, -1, 1, 2)], ids=str)
+@pytest.mark.parametrize("stencil", [(-2, 2), (-2, -1, 1, 2), (-2, -1)], ids=str)
 def test_a_wide_implicit_stencil_carries_no_history(stencil: tuple[int, ...]) -> None:
     layer = autapse.ImplicitGRU(D, H, stencil=stencil, dtype=torch.float64)
     x, h0 = torch.randn(T, B, D, dtype=torch.float64), torch.randn(1, B, H, dtype=torch.float64)
@@ -222,3 +222,13 @@ def test_the_graph_frees_its_tensors_after_the_backward_pass() -> None:
     gc.collect()
     sizes = [t.numel() for t in gc.get_objects() if type(t) is Tensor and t.shape == (B, 50)]
     assert len(sizes) < 20  # not one or more per step
+
+
+def test_a_stencil_of_an_object_that_looks_ahead_is_refused() -> None:
+    class Late(autapse.Cell):
+        def __init__(self, input_size: int, hidden_size: int) -> None:
+            super().__init__(input_size, hidden_size)
+            self.stencil = (-1, 1)
+
+    with pytest.raises(InputError, match="stencil must be an attribute of the class, for a cell that looks ahead"):
+        autapse.Recurrent(Late, D, H)

@@ -153,7 +153,7 @@ class Cell(nn.Module):
     def steps_back(self) -> int:
         """How far back the stencil reaches: the number of past states that a sequence carries."""
         # A cell that looks ahead is solved over whole sequences and carries nothing from step to step.
-        return 1 if max(self.stencil) > 0 else max(1, -min(self.stencil))
+        return 1 if max(type(self).stencil) > 0 else max(1, -min(self.stencil))
 
     @property
     def carried_sizes(self) -> tuple[int, ...]:

@@ -132,9 +132,11 @@ class Recurrent(nn.Module):
             # torch.nn warns about the same mistake.
             warnings.warn(f"dropout={dropout} has no effect: it acts between layers and num_layers is 1", stacklevel=3)
         cells = self._make_cells({"bias": bias, "device": device, "dtype": dtype}, options)
-        if (max(next(iter(cells.values())).stencil) > 0) != self.looks_ahead:
-            checks.fail("stencil", "look ahead or not in the class of the cell already", cell.__name__)
-        self.strategy.check(next(iter(cells.values())))
+        first = next(iter(cells.values()))
+        if not self.looks_ahead:
+            if max(first.stencil) > 0:
+                checks.fail("stencil", "be an attribute of the class, for a cell that looks ahead", first.stencil)
+            self.strategy.check(first)
         self._state_sizes = {key: cell.carried_sizes for key, cell in cells.items()}
         keys, d = list(cells), self.directions
         self._keys = [keys[n : n + d] for n in range(0, len(keys), d)]  # of the cells, by layer
