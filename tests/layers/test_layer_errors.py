@@ -60,7 +60,7 @@ def test_bad_argument(name: str, arguments: dict[str, Any], kind: type[Exception
 @pytest.mark.parametrize(
     ("name", "option", "message"),
     [
-        ("RIN", "transition", "option of RIN must be one of this layer's: transitions, checkpoint_every; got 'transition'. "
+        ("RIN", "transition", "must be one of this layer's: transitions, checkpoint_every; got 'transition'. "
                               "Did you mean 'transitions'?"),
         ("IRNN", "nonlinearity", "option of IRNN must be one of this layer's: checkpoint_every; got 'nonlinearity'."),
         ("GRU", "proj_size", "must be one of this layer's: reset, checkpoint_every; got 'proj_size'."),
