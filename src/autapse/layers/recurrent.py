@@ -267,6 +267,8 @@ class Recurrent(nn.Module):
         if plain and isinstance(x, Tensor) and x.dim() == 3:
             whole = self._whole(x, h0)
             if whole is not None:
+                if self._has_reports:
+                    self.reports = []
                 return whole
         batch = make_batch(x, lengths, self._width(x), self.batch_first, self._dtype)
         states = self._initial(h0, batch)

@@ -27,10 +27,10 @@ class Stepper(Protocol):
 @torch.no_grad()
 def make_stepper(cell: Cell, states: State, like: Tensor) -> Stepper:
     """A stepper that starts from `states`, for input with the dtype and device of `like`."""
+    if type(cell).output is not Cell.output or not kernels_serve(like, *states, *tensors_of(cell)):
+        return ReferenceStepper(cell, states, cell.prepare())
     weights, form, affine = prepare(cell)
-    if form is None or type(cell).output is not Cell.output or not kernels_serve(like, *states, *tensors_of(cell)):
-        return ReferenceStepper(cell, states, weights)
-    return FusedStepper(cell, states, form, affine)
+    return ReferenceStepper(cell, states, weights) if form is None else FusedStepper(cell, states, form, affine)
 
 
 class ReferenceStepper:
