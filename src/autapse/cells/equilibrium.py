@@ -14,16 +14,16 @@ from torch.utils import _pytree as pytree
 from autapse import checks, solve
 from autapse.cells.base import Cell, uniform_
 from autapse.cells.inner_steps import InnerSteps
-from autapse.cells.matrices import full_precision, without_autocast
+from autapse.cells.matrices import full_precision
 from autapse.forms import Form, Leaky, State
-from autapse.gradient import Gradient, Implicit
-from autapse.gradient.function import observe
+from autapse.gradient import Gradient
+from autapse.gradient.function import observe, without_autocast
+from autapse.gradient.implicit import DEFAULT
 from autapse.gradient.step import DifferentiableStep, settle
 from autapse.solve import Solver, SolveReport
 from autapse.solve.direct import Direct
 from autapse.solve.report import warn_unsolved
 
-IMPLICIT = Implicit()
 RTOL = {torch.float32: 1e-6, torch.float64: 1e-12}  # a few rounding errors: Newton's method doubles the digits
 
 
@@ -187,7 +187,7 @@ class EquilibriumRule(InnerSteps, Cell):
             return torch.empty_like(previous), SolveReport.empty("nothing", len(previous))
         rtol = self.tolerance(u)
         self._check_phi(previous, u, weights)
-        return settle(self, previous, u, weights, self._solver or newton(rtol), rtol, self.gradient or IMPLICIT)
+        return settle(self, previous, u, weights, self._solver or newton(rtol), rtol, self.gradient or DEFAULT)
 
     def tolerance(self, like: Tensor) -> float:
         """The relative residual to reach."""
@@ -200,7 +200,7 @@ class EquilibriumRule(InnerSteps, Cell):
 
         def look(*tensors: Tensor) -> None:
             with torch.enable_grad():
-                y = self.phi(tensors[0], *arguments(tensors))
+                y = self.phi(tensors[0], *step.arguments(tensors))
             name = f"phi of {type(self).__name__}"
             if not isinstance(y, Tensor) or y.shape != tensors[0].shape:
                 got = tuple(y.shape) if isinstance(y, Tensor) else type(y).__name__
@@ -210,8 +210,8 @@ class EquilibriumRule(InnerSteps, Cell):
                 remedy = "Return the parameters from prepare(); phi gets them as weights."
                 checks.fail(name, "depend only on its arguments, or gradients are lost", "a graph", remedy)
 
-        arguments = DifferentiableStep(self, previous, u, weights).arguments
-        observe(look, *DifferentiableStep(self, previous, u, weights).tensors)
+        step = DifferentiableStep(self, previous, u, weights)
+        observe(look, *step.tensors)
 
 
 class FunctionRule(EquilibriumRule):

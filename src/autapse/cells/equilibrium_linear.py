@@ -12,9 +12,9 @@ from torch.nn import functional as F
 from autapse import checks
 from autapse.cells.base import uniform_, zeros_
 from autapse.cells.equilibrium import EquilibriumRule
-from autapse.cells.matrices import full_precision, without_autocast
+from autapse.cells.matrices import full_precision
 from autapse.gradient.base import Adjoint, attach
-from autapse.gradient.function import is_tracked, observe, on_values
+from autapse.gradient.function import is_tracked, observe, on_values, without_autocast
 from autapse.solve import SolveReport
 from autapse.solve.condition import amplification, loses_half
 from autapse.solve.report import merge

@@ -133,15 +133,12 @@ class ImplicitFunction(Cell):
         self,
         input_size: int,
         hidden_size: int,
-        bias: bool = True,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-        *,
         function: Callable[..., Tensor],
         stencil: Sequence[int] = (-1, 1),
         boundary: Boundary = "zero",
+        **keywords: Any,
     ) -> None:
-        super().__init__(input_size, hidden_size, bias, device, dtype)
+        super().__init__(input_size, hidden_size, **keywords)
         self.function = function
         self.stencil = checked_stencil(stencil)
         self.boundary: str = checks.one_of("boundary", boundary, get_args(Boundary))

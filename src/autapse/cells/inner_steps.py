@@ -64,6 +64,13 @@ class InnerSteps(nn.Module):
         """The state after the inner steps at position t."""
         eta = self.rates()
         for k in range(self.inner_steps or 0):
-            now = eta[min(t, len(eta) - 1), k] if isinstance(eta, Tensor) and eta.dim() == 2 else eta
+            now = rate_at(eta, t, k)
             h = (1 - now) * h + now * phi(h)
         return h
+
+
+def rate_at(rates: float | Tensor, t: int, k: int) -> float | Tensor:
+    """η_t⁽ᵏ⁾ from what `InnerSteps.rates` returns. The last position and inner step hold for later ones."""
+    if isinstance(rates, Tensor) and rates.dim() == 2:
+        return rates[min(t, len(rates) - 1), min(k, rates.shape[1] - 1)]
+    return rates

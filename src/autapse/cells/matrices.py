@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor
+
+from autapse.gradient.function import without_autocast
 
 
 def full_precision(dtype: torch.dtype) -> torch.dtype:
@@ -27,13 +28,6 @@ def in_full_precision(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
             return function(*(matrix.to(wide) for matrix in matrices)).to(dtype)
 
     return widened
-
-
-def without_autocast(device_type: str) -> AbstractContextManager[object]:
-    available = torch.amp.is_autocast_available(device_type)  # not on the meta device
-    if not available or not torch.is_autocast_enabled(device_type):
-        return nullcontext()
-    return torch.autocast(device_type, enabled=False)
 
 
 def skew(free: Tensor, n: int) -> Tensor:

@@ -11,6 +11,7 @@ from torch import Tensor
 from autapse import checks
 from autapse.cells.equilibrium import EquilibriumRule, newton
 from autapse.cells.ernn import ERNN
+from autapse.cells.inner_steps import rate_at
 from autapse.layers import Recurrent
 from autapse.solve.step_system import StepSystem
 
@@ -85,19 +86,12 @@ def contraction(
         checks.fail("h0", f"have shape (B, H) = {(x.shape[1], cell.hidden_size)}", tuple(h0.shape))  # type: ignore[union-attr]
     rows = []
     for t, u_t in enumerate(u):
-        rates = [_at(rate, t, k) for k in range(iterations)]
+        rates = [rate_at(rate, t, k) for k in range(iterations)]
         settled, converged, following = _equilibrium(cell, previous, u_t, weights, t)
         norm, ratio, residual = _measure(cell, previous, u_t, weights, rates)
         rows.append((norm, _norm(cell, settled, previous, u_t, weights, rates[-1]), ratio, residual, converged))
         previous = following
     return Contraction(rate, *(torch.stack(column) for column in zip(*rows, strict=True)))
-
-
-def _at(rate: float | Tensor, t: int, k: int) -> float | Tensor:
-    """η_t⁽ᵏ⁾; the last position and inner step hold for later ones."""
-    if isinstance(rate, Tensor) and rate.dim() == 2:
-        return rate[min(t, len(rate) - 1), min(k, rate.shape[1] - 1)]
-    return rate
 
 
 def _equilibrium(

@@ -8,7 +8,7 @@ all modes. If a Function has no rule for a mode, it raises an error that names t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, ClassVar
 
 import torch
@@ -67,6 +67,14 @@ def without_saved_tensor_hooks() -> Iterator[None]:
     finally:
         for pack, unpack in reversed(hooks):
             stack._push_saved_tensors_default_hooks(pack, unpack)
+
+
+def without_autocast(device_type: str) -> AbstractContextManager[object]:
+    """A context without autocast, on any device: half precision is too coarse for a solve."""
+    available = torch.amp.is_autocast_available(device_type)  # not on the meta device
+    if not available or not torch.is_autocast_enabled(device_type):
+        return nullcontext()
+    return torch.autocast(device_type, enabled=False)
 
 
 def is_tracked(tensors: Iterable[Any]) -> bool:

@@ -56,6 +56,9 @@ class Implicit(Gradient):
         return attach(adjoint, z)
 
 
+DEFAULT = Implicit()  # of every layer that solves equations
+
+
 class LinearAdjoint(Adjoint):
     """The adjoint by a linear solver. There are only first derivatives."""
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from autapse.gradient.base import Adjoint, Gradient
-from autapse.gradient.function import is_tracked, on_values, without_saved_tensor_hooks
+from autapse.gradient.function import is_tracked, on_values, without_autocast, without_saved_tensor_hooks
 from autapse.solve import LinearReport, LinearSolver, Solver, SolveReport
 from autapse.solve.report import merge
 from autapse.solve.step_system import Feedback, StepRule, StepSystem
@@ -81,7 +81,7 @@ class _StepAdjoint(Adjoint):
         self, z: Tensor, operands: Sequence[Tensor], gradient: Tensor, needed: Sequence[bool]
     ) -> Sequence[Tensor | None]:
         wanted = [n for n, need in enumerate(needed) if need]
-        with _plain_precision(gradient):
+        with without_autocast(gradient.device.type):
             phi, values, feedback = self._at(z, operands, wanted)
             pulled = torch.func.vjp(phi, *values)[1](feedback.resolve(gradient, transposed=True))
         gradients = dict(zip(wanted, pulled, strict=True))
@@ -89,7 +89,7 @@ class _StepAdjoint(Adjoint):
 
     def push(self, z: Tensor, operands: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> Tensor:
         given = {n: tangent for n, tangent in enumerate(tangents) if tangent is not None}
-        with _plain_precision(z):
+        with without_autocast(z.device.type):
             phi, values, feedback = self._at(z, operands, list(given))
             # By reverse mode twice: forward mode cannot be nested inside dual tensors.
             value, pull = torch.func.vjp(phi, *values)[:2]
@@ -110,7 +110,3 @@ class _StepAdjoint(Adjoint):
 
         feedback = Feedback(rule.feedback(z, *self.arguments(operands)), rule.floor)
         return phi, tuple(operands[n] for n in wanted), feedback
-
-
-def _plain_precision(like: Tensor) -> Any:
-    return torch.autocast(like.device.type, enabled=False)

@@ -133,10 +133,9 @@ class Recurrent(nn.Module):
             warnings.warn(f"dropout={dropout} has no effect: it acts between layers and num_layers is 1", stacklevel=3)
         cells = self._make_cells({"bias": bias, "device": device, "dtype": dtype}, options)
         first = next(iter(cells.values()))
-        if not self.looks_ahead:
-            if max(first.stencil) > 0:
-                checks.fail("stencil", "be an attribute of the class, for a cell that looks ahead", first.stencil)
-            self.strategy.check(first)
+        if max(first.stencil) > 0 and not self.looks_ahead:
+            checks.fail("stencil", "be an attribute of the class, for a cell that looks ahead", first.stencil)
+        self.strategy.check(cell if self.looks_ahead else first)
         self._state_sizes = {key: cell.carried_sizes for key, cell in cells.items()}
         keys, d = list(cells), self.directions
         self._keys = [keys[n : n + d] for n in range(0, len(keys), d)]  # of the cells, by layer
@@ -168,7 +167,6 @@ class Recurrent(nn.Module):
             )
         for name, value in settings.items():
             checks.fail(name, "be None if unfold is given, which has its own settings", value)
-        unfold.check(self.cell_class)
         return unfold
 
     @property

@@ -15,8 +15,8 @@ from autapse.cells import Cell
 from autapse.forms import State
 from autapse.forms.implicit import Rule
 from autapse.gradient import Gradient
-from autapse.gradient import Implicit as ImplicitGradient
 from autapse.gradient.function import is_tracked, reverse_mode_only
+from autapse.gradient.implicit import DEFAULT
 from autapse.per_thread import PerThread
 from autapse.sequences.batch import SequenceBatch
 from autapse.sequences.red_black import RedBlackOrder
@@ -25,8 +25,6 @@ from autapse.unfold.base import Unfold, Unfolded, name_of
 from autapse.unfold.implicit_fused import FusedImplicitSystem, can_fuse_rule
 from autapse.unfold.implicit_system import ImplicitSystem
 from autapse.unfold.warm_start import MEGABYTE, Solutions
-
-DEFAULT_GRADIENT = ImplicitGradient()
 
 
 class Solve(nn.Module, Unfold):
@@ -152,7 +150,7 @@ class SolveCall(Unfold):
     def _solve(self, rule: Rule, u: Tensor, order: RedBlackOrder, edges: Tensor, first: Tensor | None) -> Any:
         """The states at all positions in red-black order, with a graph if one is needed; and the report."""
         tensors = (u, edges, *rule.operands)
-        gradient = self.solve.gradient or DEFAULT_GRADIENT
+        gradient = self.solve.gradient or DEFAULT
         reverse_mode_only("An implicit layer", tensors, gradient.forward_remedy)
         kind = FusedImplicitSystem if can_fuse_rule(rule, u, edges) else ImplicitSystem
         system = kind(rule, u, order, edges)  # type: ignore[arg-type]

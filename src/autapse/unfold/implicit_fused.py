@@ -94,8 +94,7 @@ class FusedImplicitSystem(ImplicitSystem):
         residual, iterations, converged = self.kernel.relax(
             self._drive, self._rows, self._edges, native_sequences(self.layout), z, **settings._asdict()
         )
-        names = ("tridiagonal",) * self.layout.count
-        return z, SolveReport(converged, residual, iterations, iterations.double(), names)
+        return z, SolveReport.make(converged, residual, iterations, iterations, "tridiagonal")
 
     @property
     def has_native_solvers(self) -> bool:

@@ -17,7 +17,7 @@ from autapse import checks
 from autapse.cells import Cell
 from autapse.forms import Form, Leaky, State
 from autapse.gradient.base import Adjoint, attach
-from autapse.gradient.function import is_tracked, opaque, reverse_mode_only
+from autapse.gradient.function import is_tracked, opaque, reverse_mode_only, without_autocast
 from autapse.native.operands import KERNELS
 from autapse.sequences.batch import SequenceBatch
 from autapse.sequences.line import Line
@@ -99,7 +99,7 @@ class Parallel(Limits, Unfold):
         if not batch.sizes:
             return Unfolded(tuple(s[:0] for s in initial), initial, SolveReport.empty("parallel", batch.count))
         reverse_mode_only("Parallel()", (rows, *initial, *cell.parameters()), SCAN)
-        with torch.autocast(rows.device.type, enabled=False):  # half precision is too coarse for a residual
+        with without_autocast(rows.device.type):  # half precision is too coarse for a residual
             first = torch.cat(initial, dim=-1).to(_dtype(cell, rows))
             x = (batch.reverse(rows) if reverse else rows).to(first.dtype)
             line = Line.packed(batch.sizes, rows.device)
