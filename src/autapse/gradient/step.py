@@ -31,7 +31,7 @@ def settle(
 
     h = on_values(solve, *system.tensors)
     if is_tracked(system.tensors):
-        h = gradient.attach(system, h, torch.ones((), dtype=torch.bool, device=h.device), rtol, lambda report: None)
+        h = gradient.attach(system, h, None, rtol, lambda report: None)
     return h, merge(reports, len(previous), worst=True)  # one report per sample under vmap
 
 
