@@ -160,18 +160,10 @@ class EquilibriumRule(InnerSteps, Cell):
         return state
 
     @property
-    def is_solved(self) -> bool:
+    def is_solved(self) -> bool:  # type: ignore[override]
         return self.inner_steps is None and type(self).step is EquilibriumRule.step
 
-    def reported_step(
-        self, u: Tensor, carried: State, weights: Any, t: int, check: bool = True
-    ) -> tuple[State, SolveReport | None]:
-        if self.is_solved:
-            return self.solved_step(u, carried, weights)
-        return super().reported_step(u, carried, weights, t, check)
-
     def solved_step(self, u: Tensor, state: State, weights: Any) -> tuple[State, SolveReport]:
-        """`step`, and its report with one entry per row."""
         (previous,) = state
         with without_autocast(previous.device.type):  # half precision cannot reach the tolerance
             dtype = torch.promote_types(u.dtype, previous.dtype)

@@ -31,9 +31,13 @@ def scan_reference(
     weights = cell.prepare() if weights is None else weights
 
     def step(u: Tensor, state: State, t: int) -> State:
-        new, report = cell.reported_step(u, state, weights, t, check=t == start)
-        if report is not None and note is not None:
+        return cell.advance(u, state, weights, t, check=t == start)
+
+    def solved_step(u: Tensor, state: State, t: int) -> State:
+        new, report = cell.solved_step(u, state, weights)
+        if note is not None:
             note(report)
         return new
 
-    return walk(step, cell.drive(x), state, sizes, start, reverse, len(cell.state_sizes))
+    run = solved_step if cell.is_solved else step
+    return walk(run, cell.drive(x), state, sizes, start, reverse, len(cell.state_sizes))
