@@ -173,7 +173,7 @@ class Cell(nn.Module):
     """Whether each step solves an equation, and has a report. Such a cell has `solved_step`."""
 
     def solved_step(self, u: Tensor, state: State, weights: Any) -> tuple[State, SolveReport]:
-        """`step`, and its report with one entry per row."""
+        """`step`, and its report with one entry per row. The caller disables autocast, which is too coarse."""
         raise NotImplementedError(f"{type(self).__name__} solves no equation.")
 
     def jacobian(

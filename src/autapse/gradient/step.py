@@ -44,7 +44,8 @@ def solved_on_values(
         return h
 
     h = on_values(compute, *tensors)
-    return h, merge(reports, count, worst=True)  # under vmap there is one report per sample
+    # Under vmap there is one report per sample.
+    return h, reports[0] if len(reports) == 1 else merge(reports, count, worst=True)
 
 
 class DifferentiableStep:

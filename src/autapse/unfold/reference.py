@@ -9,6 +9,7 @@ from torch import Tensor
 
 from autapse.cells import Cell
 from autapse.forms import State
+from autapse.gradient.function import without_autocast
 from autapse.sequences.walk import walk
 from autapse.solve import SolveReport
 
@@ -39,5 +40,8 @@ def scan_reference(
             note(report)
         return new
 
-    run = solved_step if cell.is_solved else step
-    return walk(run, cell.drive(x), state, sizes, start, reverse, len(cell.state_sizes))
+    drive, count = cell.drive(x), len(cell.state_sizes)
+    if not cell.is_solved:
+        return walk(step, drive, state, sizes, start, reverse, count)
+    with without_autocast(x.device.type):
+        return walk(solved_step, drive, state, sizes, start, reverse, count)
