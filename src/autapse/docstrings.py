@@ -37,6 +37,19 @@ def arguments(names: Iterable[str], *docs: str | None) -> str:
     return "\n".join(["Args:", *(texts[name] for name in names if name in texts)])
 
 
+def with_inherited_arguments(kind: type) -> str | None:
+    """The docstring of a dataclass whose `Args:` section also has the fields of its base classes, those first."""
+    if kind.__doc__ is None:
+        return None
+    if "__init__" in vars(kind):
+        names = list(inspect.signature(kind).parameters)
+    else:  # dataclass() has not made it yet
+        names = [name for base in reversed(kind.__mro__) for name in inspect.get_annotations(base)]
+    _, mark, shown = clean(kind.__doc__).partition(">>> ")
+    texts = arguments(dict.fromkeys(names), *(base.__doc__ for base in kind.__mro__))
+    return "\n\n".join(part for part in (prose(kind.__doc__), texts, mark + shown) if part)
+
+
 def example(layer: str) -> str:
     """An example for a layer with 3 features and 4 units, given as code that makes it."""
     return f">>> output, h_n = {layer}(torch.zeros(5, 2, 3))\n>>> output.shape\ntorch.Size([5, 2, 4])"
