@@ -32,7 +32,6 @@ NO_EXAMPLE = {
     models.SequenceModel: BASE,
     layers.Layer: BASE,
     cells.FormCell: "a base class: docs/extending.md has an example",
-    gradient.Adjoint: "a base class for new kinds of solutions; `Implicit` and others use it",
     gradient.Gradient: BASE,
     gradient.Solved: "a protocol",
     unfold.Unfold: BASE,
