@@ -210,9 +210,10 @@ class RunConfig:
             source: the name of the file, for error messages.
         """
         try:
-            task = dict(content["task"])
+            options = dict(content["task"])
+            task = _task_class(options.pop("name"))
             return cls(
-                task=records.read(_task_class(task.pop("name")), task),
+                task=records.read(task, {**task.older, **options}),
                 model=records.read(ModelConfig, content["model"]),
                 training=records.read(TrainingConfig, content["training"]),
             )
