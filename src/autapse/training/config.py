@@ -33,6 +33,18 @@ class StackConfig:
     """Standard deviation of the Gaussian noise that training adds to the input of the first layer."""
     initialisation: str = "default"
     """Initial weights: default, glorot-orthogonal (rnn, lstm, gru), or rules: weight=normal(0.1), bias=constant(1)."""
+    front: str = "none"
+    """What comes before the recurrent layer: none; frames:size=4, where the features of 4 steps become one step; or
+    conv, convolutions and pooling, with options as in conv:channels=64:kernels=7,5,3:steps=150."""
+    readout: Literal["last", "mean", "max", "mean-max", "attention"] = "last"
+    """What the head reads: the output at the last step, its mean or maximum over the steps, both, or attention: a
+    weighted mean with one learned vector."""
+    readout_front: bool = False
+    """Also read the output of the front end in this way."""
+    output_norm: bool = False
+    """Batch normalisation of the features that the head reads."""
+    streaming: bool = False
+    """Make everything causal, so that the trained model can read one step at a time."""
 
     def __post_init__(self) -> None:
         _check_words(self)
@@ -54,8 +66,9 @@ class StackConfig:
         for name in ("dropout", "input_dropout", "output_dropout"):
             checks.number(name, getattr(self, name), low=0.0, high=1.0)
         checks.number("input_noise", self.input_noise, low=0.0)
-        if not isinstance(self.initialisation, str):
-            checks.fail("initialisation", "be text", self.initialisation, kind=checks.KindError)
+        for name in ("initialisation", "front"):
+            if not isinstance(getattr(self, name), str):
+                checks.fail(name, "be text", getattr(self, name), kind=checks.KindError)
         if self.dropout and (self.num_layers or len(sizes)) == 1:
             checks.fail("dropout", "be 0 with one layer, since it acts between layers", self.dropout)
 
