@@ -37,6 +37,13 @@ def arguments(names: Iterable[str], *docs: str | None) -> str:
     return "\n".join(["Args:", *(texts[name] for name in names if name in texts)])
 
 
+def inherited(doc: str | None, base: str | None) -> str:
+    """A docstring whose section `Args:` also has the entries of `base` that it lacks."""
+    text, own = clean(doc or ""), section(doc, "Args")
+    missing = [entry for name, entry in entries(base).items() if name not in entries(doc)]
+    return text.replace(own, "\n".join([own, *missing]), 1) if own else text
+
+
 def example(layer: str) -> str:
     """An example for a layer with 3 features and 4 units, given as code that makes it."""
     return f">>> output, h_n = {layer}(torch.zeros(5, 2, 3))\n>>> output.shape\ntorch.Size([5, 2, 4])"

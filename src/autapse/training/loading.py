@@ -75,6 +75,8 @@ def load_run(
 def check_data(present: Signature, known: Signature, source: object) -> None:
     """Refuse data that are not those of a run, as far as the signature shows."""
     changed = [f.name for f in dataclasses.fields(known) if getattr(known, f.name) != getattr(present, f.name)]
+    if not known.channels:  # runs of older versions have no names of channels
+        changed = [name for name in changed if name != "channels"]
     if changed:
         raise checks.InputError(
             f"The data of {source} changed since it was trained: {', '.join(changed)} differ. Put the old data back."

@@ -56,6 +56,12 @@ def make_model(
         output_dropout=model.output_dropout,
         input_noise=model.input_noise,
         initialisation=model.initialisation,
+        front=model.front,
+        readout=model.readout,
+        readout_front=model.readout_front,
+        output_norm=model.output_norm,
+        streaming=model.streaming,
+        length=known.length,
         device=device,
         **(targets if known.kind == "regression" else {}),
     )
