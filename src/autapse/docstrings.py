@@ -37,17 +37,17 @@ def arguments(names: Iterable[str], *docs: str | None) -> str:
     return "\n".join(["Args:", *(texts[name] for name in names if name in texts)])
 
 
-def with_inherited_arguments(kind: type) -> str | None:
-    """The docstring of a dataclass whose `Args:` section also has the fields of its base classes, those first."""
-    if kind.__doc__ is None:
-        return None
-    if "__init__" in vars(kind):
-        names = list(inspect.signature(kind).parameters)
-    else:  # dataclass() has not made it yet
-        names = [name for base in reversed(kind.__mro__) for name in inspect.get_annotations(base)]
-    _, mark, shown = clean(kind.__doc__).partition(">>> ")
-    texts = arguments(dict.fromkeys(names), *(base.__doc__ for base in kind.__mro__))
-    return "\n\n".join(part for part in (prose(kind.__doc__), texts, mark + shown) if part)
+def inherited(doc: str | None, *bases: str | None) -> str:
+    """A docstring whose section `Args:` also has the entries of `bases` that it lacks."""
+    text, own = clean(doc or ""), section(doc, "Args")
+    missing = {name: entry for base in reversed(bases) for name, entry in entries(base).items()}
+    further = "\n".join(entry for name, entry in missing.items() if name not in entries(doc))
+    if not further:
+        return text
+    if own:
+        return text.replace(own, f"{own}\n{further}", 1)
+    before, mark, shown = text.partition(">>> ")
+    return "\n\n".join([before.rstrip(), f"Args:\n{further}", mark + shown]).rstrip()
 
 
 def example(layer: str) -> str:

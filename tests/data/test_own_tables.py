@@ -78,7 +78,7 @@ def test_integers_and_text_are_classes_and_other_numbers_are_not(tmp_path, targe
     rows = "".join(f"{n},0,{target}\n" for n, target in enumerate(targets))
     found = read_csv(csv_file(tmp_path, "sequence,x,target\n" + rows))
     assert found.labels == labels
-    assert found.targets.tolist() == values
+    assert found.targets.reshape(-1).tolist() == values
     assert found.targets.dtype == (np.int64 if labels else np.float32)
 
 
@@ -167,7 +167,7 @@ def test_npz_with_numbers_to_predict(tmp_path, shape):
     found = read_npz(npz_file(tmp_path, inputs=INPUTS, targets=targets))
     assert found.labels == ()
     assert found.targets.dtype == np.float32
-    np.testing.assert_allclose(found.targets, targets, rtol=1e-6)
+    np.testing.assert_allclose(found.targets, targets.reshape(4, -1), rtol=1e-6)
 
 
 def with_nan(array: np.ndarray, *place: int) -> np.ndarray:

@@ -75,7 +75,7 @@ def test_regression(tmp_path):
     found = from_text(tmp_path, REGRESSION + "1,2:0.5\n3:-2\n")
     assert found.labels == ()
     assert found.targets.dtype == np.float32
-    assert found.targets.tolist() == [0.5, -2]
+    assert found.targets.tolist() == [[0.5], [-2]]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """A task from arrays: what is understood, what is refused, and that it trains."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ from autapse import checks
 from autapse.data.ragged import Ragged
 from autapse.tasks import ArrayTask
 from autapse.training import ModelConfig, RunConfig, TrainingConfig, train
+from autapse.training.loading import check_data
 
 X = np.random.default_rng(0).normal(5.0, 2.0, (20, 7, 3))
 CLASSES = ["no", "yes"] * 10
@@ -80,7 +83,7 @@ def test_a_test_set_of_ones_own():
     [
         ((X[0, 0], CLASSES), r"x must have shape \[N, T, D\] or \[N, T\], or be a list; got \(3,\)"),
         ((X, CLASSES[:5]), r"y must have one entry per sequence"),
-        ((X[:2], CLASSES[:2]), "x must have at least three sequences"),
+        ((X[:2], CLASSES[:2]), "x must have at least three series"),
         ((np.where(X > 8, np.nan, X), CLASSES), r"x\[\d+\] must have finite values only; got 'NaN or infinity'"),
         ((X, np.where(np.arange(20) > 8, np.inf, 0.0)), "y must have finite values only"),
         ((X.astype(str), CLASSES), r"x\[0\] must have numbers; got '<U"),
@@ -125,3 +128,20 @@ def test_it_trains_and_the_model_is_loaded_without_the_arrays(tmp_path):
     model = autapse.load(tmp_path / "run")
     found = model.predict(torch.from_numpy(x).float())
     assert float((found.numpy() == y).mean()) > 0.9
+
+
+def test_a_run_of_an_older_version_keeps_its_scaling_and_has_no_names_of_channels():
+    config = RunConfig(task=ArrayTask(X, CLASSES, channels=["x", "y", "z"]))
+    assert config.task.signature().channels == ("x", "y", "z")
+    content = config.to_json()
+    assert content["task"].pop("scaling") == "auto"
+    assert RunConfig.from_json(content).task.scaling == "channel"
+    present = config.task.signature()
+    check_data(present, dataclasses.replace(present, channels=()), "an old run")
+    with pytest.raises(checks.InputError, match="channels differ"):
+        check_data(present, dataclasses.replace(present, channels=("y", "x", "z")), "another run")
+
+
+def test_names_of_channels_must_be_as_many_as_the_channels():
+    with pytest.raises(checks.InputError, match="channels must name all 3 channels of x"):
+        ArrayTask(X, CLASSES, channels=["x", "y"])

@@ -48,3 +48,13 @@ class Ragged:
         # Each row of the result is in `values` at the start of its sequence plus its step in the sequence.
         shift = np.repeat(self.starts[:-1][chosen] - (np.cumsum(lengths) - lengths), lengths)
         return Ragged(self.values[np.arange(len(shift)) + shift], lengths)
+
+
+def dense(values: np.ndarray | Ragged) -> np.ndarray:
+    """The values of an array or of ragged sequences, as one array; ragged sequences are concatenated."""
+    return values.values if isinstance(values, Ragged) else values
+
+
+def alike(pattern: np.ndarray | Ragged, values: np.ndarray) -> np.ndarray | Ragged:
+    """`values` as ragged sequences if `pattern` is ragged: the inverse of `dense`."""
+    return Ragged(values, pattern.lengths) if isinstance(pattern, Ragged) else values

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from autapse import checks
-from autapse.docstrings import with_inherited_arguments
+from autapse.docstrings import inherited
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +27,8 @@ class Limits:
     max_iterations: int | None = None
 
     def __init_subclass__(cls) -> None:
-        cls.__doc__ = with_inherited_arguments(cls)  # so that help() explains all settings
+        if cls.__doc__ is not None and "__init__" not in vars(cls):  # help() explains the settings of base classes too
+            cls.__doc__ = inherited(cls.__doc__, *(base.__doc__ for base in cls.__mro__[1:]))
 
     def __post_init__(self) -> None:
         if self.rtol is not None:

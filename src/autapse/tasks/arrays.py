@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
 from autapse import checks
-from autapse.data.formats.timeseries import LARGEST, ordered_labels
-from autapse.data.ragged import Ragged
-from autapse.tasks.base import Data, Kind, Metric, Signature, dense, majority_error
-from autapse.tasks.stored import Examples, Parts, Stored, held_out, standardisation
-
-METRICS: dict[Kind, Metric] = {
-    "classification": "error rate",
-    "tagging": "error rate",
-    "regression": "mean squared error",
-}
+from autapse.data.formats.timeseries import LARGEST, Series, ordered_labels
+from autapse.data.ragged import Ragged, alike, dense
+from autapse.tasks.base import Kind
+from autapse.tasks.own import Missing, OwnData, Scaling, divided, kind_of
 
 
 @dataclass(frozen=True, init=False)
-class ArrayTask(Stored):
+class ArrayTask(OwnData):
     """Sequences in memory, for training from Python.
 
     Args:
@@ -33,12 +27,12 @@ class ArrayTask(Stored):
         lengths: The number of steps of each sequence, if `x` is padded.
         test: (x, y) or (x, y, lengths) of the test sequences; without it, `test_share` of the sequences are held out.
         test_share: Share of the sequences in the test set.
-        validation: Share of the other sequences that is held out for validation.
+        channels: Names of the channels.
         sha256: Checksum of the arrays; set by the task. A resumed run must have the same checksum.
         what: The kind of task; set by the task.
 
-    The model standardises every channel. A run folder has the model but not the data. To resume such a run, pass the
-    task again, as in `Trainer.resume(folder, task=task)`.
+    The model scales its inputs. A run folder has the model but not the data. To resume such a run, pass the task again,
+    as in `Trainer.resume(folder, task=task)`.
 
     Example:
         >>> task = ArrayTask(np.zeros((6, 5, 2)), ["a", "b"] * 3)
@@ -46,7 +40,6 @@ class ArrayTask(Stored):
         ('classification', ('a', 'b'), 3)
     """
 
-    validation: float = 0.2
     test_share: float = 0.2
     sha256: str = ""
     what: Kind = "classification"
@@ -63,16 +56,21 @@ class ArrayTask(Stored):
         test: tuple[Any, ...] | None = None,
         test_share: float = 0.2,
         validation: float = 0.2,
+        scaling: Scaling = "auto",
+        missing: Missing = "error",
+        differences: bool = False,
+        channels: Sequence[str] = (),
         sha256: str = "",
         what: Kind = "classification",
     ) -> None:
         """The config of a run has only `sha256` and `what`, not the arrays."""
-        fields: dict[str, Any] = {"validation": validation, "test_share": test_share, "sha256": sha256, "what": what}
+        own: dict[str, Any] = {"scaling": scaling, "missing": missing, "differences": differences}
+        own |= {"validation": validation, "test_share": test_share, "sha256": sha256, "what": what}
         if x is not None or y is not None:
             checks.number("test_share", test_share, above=0.0, high=0.9)
-            parts, labels, kind = _parts(x, y, lengths, test, test_share)
-            fields |= {"sha256": _checksum(parts), "what": kind, "_parts": parts, "_labels": labels}
-        for name, value in fields.items():
+            both = _both(x, y, lengths, test, test_share, tuple(channels))
+            own |= {"sha256": _checksum(both), "what": kind_of(both[0]), "_both": both}
+        for name, value in own.items():
             object.__setattr__(self, name, value)
         super().__post_init__()
 
@@ -80,58 +78,30 @@ class ArrayTask(Stored):
     def kind(self) -> Kind:  # type: ignore[override]
         return self.what
 
-    @property
-    def metric(self) -> Metric:  # type: ignore[override]
-        return METRICS[self.what]
-
-    @property
-    def baseline_text(self) -> str:  # type: ignore[override]
-        trivial = "always the mean of the training targets"
-        return trivial if self.what == "regression" else "always the most frequent class"
-
-    def parts(self) -> Parts:
-        parts: Parts | None = getattr(self, "_parts", None)
-        if parts is None:
+    def both(self) -> tuple[Series, Series]:
+        both: tuple[Series, Series] | None = getattr(self, "_both", None)
+        if both is None:
             remedy = "Pass them again: Trainer.resume(folder, task=ArrayTask(x, y))."
             raise checks.InputError(f"This run was trained on arrays in memory, which are not in its folder. {remedy}")
-        return parts
-
-    def signature(self) -> Signature:
-        train = self.parts().train
-        channels, (mean, scale) = dense(train.inputs).shape[1], standardisation(dense(train.inputs))
-        labels: tuple[str, ...] = getattr(self, "_labels", ())
-        outputs = len(labels) or dense(train.targets).shape[1]
-        sizes = {"input_size": channels, "output_size": outputs}
-        known = Signature(kind=self.what, **sizes, classes=labels, mean=mean, scale=scale)
-        if self.what != "regression":
-            return known
-        target_mean, target_scale = standardisation(dense(train.targets))
-        return replace(known, target_mean=target_mean, target_scale=target_scale)
-
-    def baseline(self, data: Data) -> float:
-        if self.what != "regression":
-            return majority_error(data.targets)
-        return float(np.square(dense(data.targets) - dense(self.parts().train.targets).mean(axis=0)).mean())
+        return both
 
 
-def _parts(x: Any, y: Any, lengths: Any, test: Any, share: float) -> tuple[Parts, tuple[str, ...], Kind]:
+def _both(x: Any, y: Any, lengths: Any, test: Any, share: float, channels: tuple[str, ...]) -> tuple[Series, Series]:
     inputs = _inputs("x", x, lengths)
+    if len(channels) not in (0, inputs.values.shape[1]):
+        checks.fail("channels", f"name all {inputs.values.shape[1]} channels of x", channels, kind=checks.ShapeError)
     targets = _targets("y", y, inputs)
     if test is None:
-        kind, labels, (known,) = _meaning([targets])
-        whole = Examples(inputs, known)
-        if len(whole) < 3:
-            checks.fail("x", "have at least three sequences, for training, validation and test", len(whole))
-        held = held_out(whole, share, seed=0)
-        return Parts(whole.take(np.flatnonzero(~held)), whole.take(np.flatnonzero(held))), labels, kind
+        labels, (known,) = _meaning([targets])
+        return divided(Series(inputs, known, labels, channels), share, "x")
     if not isinstance(test, tuple | list) or len(test) not in (2, 3):
         checks.fail("test", "be (x, y) or (x, y, lengths)", type(test).__name__, kind=checks.KindError)
     other = _inputs("x of test", test[0], test[2] if len(test) == 3 else None)
     if other.values.shape[1] != inputs.values.shape[1]:
         rule = f"have {inputs.values.shape[1]} channels, as x has"
         checks.fail("x of test", rule, other.values.shape[1], kind=checks.ShapeError)
-    kind, labels, (first, second) = _meaning([targets, _targets("y of test", test[1], other)])
-    return Parts(Examples(inputs, first), Examples(other, second)), labels, kind
+    labels, (first, second) = _meaning([targets, _targets("y of test", test[1], other)])
+    return Series(inputs, first, labels, channels), Series(other, second, labels, channels)
 
 
 def _inputs(name: str, x: Any, lengths: Any) -> Ragged:
@@ -198,28 +168,26 @@ def _misfit(name: str, shape: Any) -> NoReturn:
     checks.fail(name, rule, shape, kind=checks.ShapeError)
 
 
-def _meaning(targets: list[np.ndarray | Ragged]) -> tuple[Kind, tuple[str, ...], list[np.ndarray | Ragged]]:
-    """The kind of task, the names of the classes, and the targets as arrays of classes or values."""
+def _meaning(targets: list[np.ndarray | Ragged]) -> tuple[tuple[str, ...], list[np.ndarray | Ragged]]:
+    """The names of the classes, and the targets as arrays of classes or values."""
     flat = [dense(part) for part in targets]
     if all(part.dtype.kind == "f" for part in flat):
         if not all(np.isfinite(part).all() for part in flat):
             checks.fail("y", "have finite values only", "NaN or infinity")
-        return "regression", (), [part.reshape(len(part), -1).astype(np.float32) for part in flat]
+        values = [part.reshape(len(part), -1).astype(np.float32) for part in flat]
+        return (), [alike(part, own) for part, own in zip(targets, values, strict=True)]
     if not all(part.dtype.kind in "iubUSO" for part in flat):
         kinds = ", ".join(str(part.dtype) for part in flat)
         checks.fail("y", "be integers or text for classes, or floats for values to predict", kinds)
     labels = ordered_labels(str(value) for part in flat for value in np.unique(part.astype(str)))
     places = {label: place for place, label in enumerate(labels)}
-    encoded: list[np.ndarray | Ragged] = []
-    for part, values in zip(targets, flat, strict=True):
-        numbers = np.array([places[value] for value in values.astype(str)], dtype=np.int64)
-        encoded.append(Ragged(numbers, part.lengths) if isinstance(part, Ragged) else numbers)
-    return "tagging" if isinstance(targets[0], Ragged) else "classification", labels, encoded
+    numbers = [np.array([places[value] for value in part.astype(str)], dtype=np.int64) for part in flat]
+    return labels, [alike(part, own) for part, own in zip(targets, numbers, strict=True)]
 
 
-def _checksum(parts: Parts) -> str:
+def _checksum(both: tuple[Series, Series]) -> str:
     digest = hashlib.sha256()
-    for part in (parts.train, parts.test):
+    for part in both:
         for values in (part.inputs, part.targets):
             digest.update(np.ascontiguousarray(dense(values)).tobytes())
             digest.update(values.lengths.tobytes() if isinstance(values, Ragged) else b"")

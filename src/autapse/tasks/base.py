@@ -5,14 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
 from autapse import checks
 from autapse.data.ragged import Ragged
+from autapse.data.ragged import dense as dense  # noqa: PLC0414 (public here too)
 
-Kind = Literal["regression", "classification", "tagging", "language", "question answering"]
+Kind = Literal["regression", "regression per step", "classification", "tagging", "language", "question answering"]
 Metric = Literal["mean squared error", "error rate", "cross-entropy", "perplexity"]
 Split = Literal["train", "validation", "test"]
 Transform = Callable[[np.ndarray, np.random.Generator], np.ndarray]
@@ -29,8 +30,9 @@ class Data:
     Args:
         inputs: Sequences, [N, T, D], zero after the end of each sequence; or ragged, with steps of shape [D]. Columns
             of words have integers.
-        targets: Regression: [N, K] float32. Classification and question answering: [N] int64. Tagging and language:
-            one class per step, [N, T] int64 with IGNORE after the end, or ragged.
+        targets: Regression: [N, K] float32. Regression per step: ragged, with steps of shape [K] float32.
+            Classification and question answering: [N] int64. Tagging and language: one class per step, [N, T] int64
+            with IGNORE after the end, or ragged.
         lengths: [N] int64; None if every sequence has T steps, or if the inputs are ragged.
         span: Read the sequences in pieces of this many steps; None: read them whole.
         carry: Pass the state from one piece to the next; False: every piece starts from zero.
@@ -59,8 +61,9 @@ class Signature:
     """What a model must know about the data of a task. It is saved with the model.
 
     Args:
-        kind: Regression, classification, tagging, language or question answering.
+        kind: Regression, regression per step, classification, tagging, language or question answering.
         input_size: Features per step, including word columns.
+        channels: Names of the input channels; empty if they have no names.
         output_size: Regression: number of values to predict; all other kinds: number of classes.
         vocabularies: The words of each word column, in the order of their ids. Word columns come first.
         classes: Names of the classes; empty if they have no names.
@@ -68,6 +71,7 @@ class Signature:
         scale: The model then divides by this; empty for 1.
         target_mean: Regression: mean of the targets, one per value; empty for 0.
         target_scale: Regression: standard deviation of the targets; empty for 1.
+        length: Number of steps of a typical sequence; 0 if it is not known.
 
     Example:
         >>> signature = Signature(kind="classification", input_size=3, output_size=2, classes=("rest", "walk"))
@@ -78,12 +82,14 @@ class Signature:
     kind: Kind
     input_size: int
     output_size: int
+    channels: tuple[str, ...] = ()
     vocabularies: tuple[tuple[str, ...], ...] = ()
     classes: tuple[str, ...] = ()
     mean: tuple[float, ...] = ()
     scale: tuple[float, ...] = ()
     target_mean: tuple[float, ...] = ()
     target_scale: tuple[float, ...] = ()
+    length: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +109,8 @@ class Task(ABC):
     """What the trivial predictor does."""
     solved: ClassVar[float | None] = None
     """A validation score below this counts as solved; None if the task has no such limit."""
+    older: ClassVar[dict[str, Any]] = {}
+    """Options that runs of older versions did not save, with the values that those runs used."""
 
     embedding_size: ClassVar[tuple[int, ...]] = ()
     """Default size of the word vectors, one per vocabulary; the last one also holds for further vocabularies."""
@@ -182,11 +190,6 @@ def generator(split: Split, seed: int) -> np.random.Generator:
     """
     checks.one_of("split", split, SPLITS)
     return np.random.default_rng([checks.seed("seed", seed), SPLITS.index(split)])
-
-
-def dense(values: np.ndarray | Ragged) -> np.ndarray:
-    """The values of an array or of ragged sequences, as one array; ragged sequences are concatenated."""
-    return values.values if isinstance(values, Ragged) else values
 
 
 def majority_error(targets: np.ndarray | Ragged) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import zipfile
-from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
@@ -18,71 +17,19 @@ from autapse.data.catalogue import ARCHIVE
 from autapse.data.formats.table import read_series
 from autapse.data.formats.timeseries import Series, number_or_none, share_labels
 from autapse.data.paths import source
-from autapse.tasks.base import Data, Kind, Metric, Signature, dense, majority_error
-from autapse.tasks.stored import Examples, Parts, Stored, held_out, standardisation
+from autapse.data.ragged import alike, dense
+from autapse.tasks.own import OwnData, divided
 
 Targets = Literal["as they look", "classes", "numbers"]
 SUFFIXES = (".ts", ".tsv", ".csv", ".npz", ".ts.gz", ".tsv.gz", ".csv.gz")
 
 
 @dataclass(frozen=True, kw_only=True)
-class SeriesTask(Stored):
-    """x_t are the channels of a series, standardised; y is its class, or its values to predict.
-
-    Args:
-        validation: Share of the training series that is held out for validation.
-    """
-
-    validation: float = 0.2
-
-    @classmethod
-    def about(cls) -> str:
-        return "classification or regression; trivial predictor: always the most frequent class, or the mean"
-
-    @abstractmethod
-    def both(self) -> tuple[Series, Series]:
-        """Training and test series."""
-
-    @property
-    def kind(self) -> Kind:  # type: ignore[override]
-        return "classification" if self.both()[0].labels else "regression"
-
-    @property
-    def metric(self) -> Metric:  # type: ignore[override]
-        return "error rate" if self.both()[0].labels else "mean squared error"
-
-    @property
-    def baseline_text(self) -> str:  # type: ignore[override]
-        return "always the most frequent class" if self.both()[0].labels else "always the mean of the training targets"
-
-    def parts(self) -> Parts:
-        return Parts(*(Examples(series.inputs, _targets(series)) for series in self.both()))
-
-    def signature(self) -> Signature:
-        train, _ = self.both()
-        outputs = len(train.labels) or _targets(train).shape[1]
-        channels, (mean, scale) = train.inputs.values.shape[1], standardisation(train.inputs.values)
-        sizes = {"input_size": channels, "output_size": outputs}
-        known = Signature(kind=self.kind, **sizes, classes=train.labels, mean=mean, scale=scale)
-        if train.labels:
-            return known
-        target_mean, target_scale = standardisation(_targets(train))
-        return replace(known, target_mean=target_mean, target_scale=target_scale)
-
-    def baseline(self, data: Data) -> float:
-        targets = dense(data.targets)
-        if targets.dtype.kind == "i":
-            return majority_error(targets)
-        return float(np.square(targets - dense(self.parts().train.targets).mean(axis=0)).mean())
-
-
-@dataclass(frozen=True, kw_only=True)
-class Archive(SeriesTask):
+class Archive(OwnData):
     """A data set of the UEA and UCR time series archive, with the archive's own test set.
 
     Args:
         dataset: Its name, such as JapaneseVowels.
-        validation: Share of the training series that is held out for validation.
     """
 
     dataset: str
@@ -95,7 +42,7 @@ class Archive(SeriesTask):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OwnSeries(SeriesTask):
+class OwnSeries(OwnData):
     """Your own series from a file, .ts, .tsv, .csv or .npz; y is the class of each series, or values to predict.
 
     Args:
@@ -105,7 +52,6 @@ class OwnSeries(SeriesTask):
         test_share: Share of the series in the test set, if there is no test file.
         targets: Whether targets are classes or values to predict (numbers). With "as they look", text and integers are
             classes.
-        validation: Share of the training series that is held out for validation.
     """
 
     path: str
@@ -153,13 +99,11 @@ def _understood(path: str, both: tuple[Series, Series], targets: Targets) -> tup
     if None in numbers:
         checks.fail("targets", f"be classes for {path}, which has targets that are not numbers", targets)
     values = np.array(numbers, dtype=np.float32)
-    train, test = (Series(series.inputs, values[series.targets], ()) for series in both)
+    train, test = (
+        replace(series, targets=alike(series.targets, values[dense(series.targets)][:, None]), labels=())
+        for series in both
+    )
     return train, test
-
-
-def _targets(series: Series) -> np.ndarray:
-    """The targets: classes as [N] int64, values as [N, K] float32."""
-    return series.targets.reshape(len(series.targets), -1) if series.targets.dtype.kind == "f" else series.targets
 
 
 @lru_cache(maxsize=4)
@@ -180,7 +124,7 @@ def _find(place: Path, stem: str) -> Any:
 
 def _pair(train: Path, test: Path) -> tuple[Series, Series]:
     both = share_labels(read_series(train), read_series(test), f"{train} and {test}")
-    widths = [_targets(series).shape[1:] for series in both]
+    widths = [dense(series.targets).shape[1:] for series in both]
     if widths[0] != widths[1]:
         checks.fail(str(test), f"have targets of shape {widths[0]}, as {train} has", widths[1], kind=checks.ShapeError)
     return both
@@ -191,12 +135,4 @@ _files = lru_cache(maxsize=4)(_pair)
 
 @lru_cache(maxsize=4)
 def _divided(path: Path, share: float) -> tuple[Series, Series]:
-    """Split the series of a file into training and test. The split does not depend on the seed of a run."""
-    series = read_series(path)
-    if len(series) < 3:
-        checks.fail(str(path), "have at least three series, for training, validation and test", len(series))
-    held = held_out(Examples(series.inputs, series.targets), share, seed=0)
-    train, test = (
-        Series(series.inputs.take(np.flatnonzero(side)), series.targets[side], series.labels) for side in (~held, held)
-    )
-    return train, test
+    return divided(read_series(path), share, str(path))

@@ -27,7 +27,7 @@ from autapse import checks
 from autapse.data.decompress import DECOMPRESSORS
 from autapse.data.formats import npy
 from autapse.data.formats.timeseries import LARGEST, Series, number_or_none, ordered_labels, read_ts, suffix
-from autapse.data.ragged import Ragged
+from autapse.data.ragged import Ragged, dense
 from autapse.data.reading import read_bytes
 
 ORDER = ("time", "step")
@@ -63,8 +63,8 @@ def read_sequences(path: Path) -> SequenceFile:
 
 
 def _labelled(series: Series, names: tuple[str, ...] = ()) -> SequenceFile:
-    targets = [series.labels[place] for place in series.targets] if series.labels else series.targets
-    return SequenceFile(series.inputs, names, targets)
+    targets = dense(series.targets)
+    return SequenceFile(series.inputs, names, [series.labels[place] for place in targets] if series.labels else targets)
 
 
 def read_csv(path: Path) -> Series:
@@ -213,7 +213,7 @@ def _meaning(table: _Table, targets: dict[int, str]) -> tuple[np.ndarray, tuple[
             table.fail(row, "target", f"{targets[row]!r} is not a finite number")
     if None in values.values() or all(INTEGER.fullmatch(text) for text in texts):
         return _classes(texts)
-    return np.array(list(values.values()), dtype=np.float32), ()
+    return np.array(list(values.values()), dtype=np.float32)[:, None], ()
 
 
 def _classes(texts: list[str]) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -281,7 +281,7 @@ def _numpy_targets(path: Path, targets: np.ndarray, count: int) -> tuple[np.ndar
         if len(wrong):
             place = ", ".join(str(i) for i in wrong[0])
             raise checks.InputError(f"{path}, targets[{place}]: {targets[tuple(wrong[0])]} is not a finite number.")
-        return targets.astype(np.float32), ()
+        return targets.reshape(count, -1).astype(np.float32), ()
     if targets.dtype.kind not in "iubUS" or targets.shape != (count,):
         rule = f"be integers or text of shape [N] = ({count},), or floats of shape [N] or [N, K]"
         _fail(path, "targets", rule, targets)

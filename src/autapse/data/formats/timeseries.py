@@ -11,7 +11,7 @@ import numpy as np
 
 from autapse import checks
 from autapse.data.decompress import DECOMPRESSORS
-from autapse.data.ragged import Ragged
+from autapse.data.ragged import Ragged, alike, dense
 from autapse.data.reading import damaged, read_bytes, whole_number
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -19,14 +19,20 @@ LARGEST = float(np.finfo(np.float32).max)
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """N series with one target each: a class, or one or more values to predict."""
+    """N series with a target each or per step: a class, or K values to predict."""
 
     inputs: Ragged  # of [steps, channels] float32
-    targets: np.ndarray  # [N] int64 indices into `labels`; for regression [N] or [N, K] float32
+    targets: np.ndarray | Ragged  # [N] int64 indices into `labels`, or [N, K] float32; per step: ragged
     labels: tuple[str, ...]  # the names of the classes; empty for regression
+    channels: tuple[str, ...] = ()  # their names, if they have names
 
     def __len__(self) -> int:
         return len(self.targets)
+
+    def take(self, index: np.ndarray) -> Series:
+        """The series at `index`, in this order."""
+        targets = self.targets.take(index) if isinstance(self.targets, Ragged) else self.targets[index]
+        return replace(self, inputs=self.inputs.take(index), targets=targets)
 
 
 def read_ts(path: Path) -> Series:
@@ -40,7 +46,7 @@ def read_ts(path: Path) -> Series:
     header = _header(path, lines)
     inputs, targets = _columns(_colon_separated(path, lines, header))
     if header.regression:
-        return Series(_ragged(path, inputs), np.array([float(t) for t in targets], dtype=np.float32), ())
+        return Series(_ragged(path, inputs), np.array([[float(t)] for t in targets], dtype=np.float32), ())
     return _series(path, inputs, targets, header.labels)
 
 
@@ -62,7 +68,7 @@ def _relabelled(series: Series, labels: tuple[str, ...]) -> Series:
     if not labels or labels == series.labels:
         return series
     places = np.array([labels.index(label) for label in series.labels], dtype=np.int64)
-    return replace(series, targets=places[series.targets], labels=labels)
+    return replace(series, targets=alike(series.targets, places[dense(series.targets)]), labels=labels)
 
 
 def ordered_labels(names: Iterable[str]) -> tuple[str, ...]:

@@ -1,0 +1,119 @@
+"""The base of tasks with people's own data: sequences from a file or from arrays, with a target each or per step."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, get_args
+
+import numpy as np
+
+from autapse import checks
+from autapse.data.formats.timeseries import Series
+from autapse.data.ragged import Ragged
+from autapse.docstrings import inherited
+from autapse.tasks.base import Data, Kind, Metric, Signature, dense, majority_error
+from autapse.tasks.stored import Examples, Parts, Stored, held_out, standardisation
+
+Scaling = Literal["auto", "channel", "series", "robust", "none"]
+Missing = Literal["mask", "forward", "mean", "error"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnData(Stored):
+    """x_t are the channels of a sequence; y is its class or its values, or a class or values at every step.
+
+    Args:
+        validation: Share of the training sequences that is held out for validation; 0 trains on all of them.
+        scaling: How the model scales its inputs: each channel, each channel of each series, robust against outliers, or
+            none. With auto, the training data decides.
+        missing: What the model reads where a value is missing: the mean of the channel and a second input that marks
+            the gap (mask), the last value before it (forward), or the mean. With error, missing values are an error.
+        differences: Add the change of each channel since the step before as further channels.
+    """
+
+    validation: float = 0.2
+    scaling: Scaling = "auto"
+    missing: Missing = "error"
+    differences: bool = False
+
+    older: ClassVar[dict[str, Any]] = {"scaling": "channel"}
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        """The help of a task also describes the options that all tasks with people's own data have."""
+        super().__init_subclass__(**keywords)
+        cls.__doc__ = inherited(cls.__doc__, OwnData.__doc__)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.one_of("scaling", self.scaling, get_args(Scaling))
+        checks.one_of("missing", self.missing, get_args(Missing))
+        checks.boolean("differences", self.differences)
+
+    @classmethod
+    def about(cls) -> str:
+        return "classification or regression; trivial predictor: always the most frequent class, or the mean"
+
+    @abstractmethod
+    def both(self) -> tuple[Series, Series]:
+        """Training and test sequences."""
+
+    @property
+    def kind(self) -> Kind:  # type: ignore[override]
+        return kind_of(self.both()[0])
+
+    @property
+    def metric(self) -> Metric:  # type: ignore[override]
+        return "mean squared error" if "regression" in self.kind else "error rate"
+
+    @property
+    def baseline_text(self) -> str:  # type: ignore[override]
+        values = "regression" in self.kind
+        return "always the mean of the training targets" if values else "always the most frequent class"
+
+    def parts(self) -> Parts:
+        return Parts(*(Examples(series.inputs, series.targets) for series in self.both()))
+
+    def signature(self) -> Signature:
+        train, _ = self.both()
+        targets = dense(train.targets)
+        known = Signature(
+            kind=self.kind,
+            input_size=train.inputs.values.shape[1],
+            output_size=len(train.labels) or targets.shape[1],
+            channels=train.channels,
+            classes=train.labels,
+            length=int(np.median(train.inputs.lengths)),
+            **self._scaling(train.inputs),
+        )
+        if train.labels:
+            return known
+        target_mean, target_scale = standardisation(targets)
+        return replace(known, target_mean=target_mean, target_scale=target_scale)
+
+    def _scaling(self, inputs: Ragged) -> dict[str, Any]:
+        """The fields of the signature that say how the model scales its inputs."""
+        mean, scale = standardisation(inputs.values)
+        return {"mean": mean, "scale": scale}
+
+    def baseline(self, data: Data) -> float:
+        if "regression" not in self.kind:
+            return majority_error(data.targets)
+        mean = dense(self.both()[0].targets).mean(axis=0)
+        return float(np.square(dense(data.targets) - mean).mean())
+
+
+def kind_of(series: Series) -> Kind:
+    """The kind of task, from the targets."""
+    per_step = isinstance(series.targets, Ragged)
+    if series.labels:
+        return "tagging" if per_step else "classification"
+    return "regression per step" if per_step else "regression"
+
+
+def divided(series: Series, share: float, name: str) -> tuple[Series, Series]:
+    """Split sequences into training and test. The split does not depend on the seed of a run."""
+    if len(series) < 3:
+        checks.fail(name, "have at least three series, for training, validation and test", len(series))
+    held = held_out(Examples(series.inputs, series.targets), share, seed=0)
+    return series.take(np.flatnonzero(~held)), series.take(np.flatnonzero(held))
