@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from autapse import __version__, checks, records
 from autapse.tasks import ArrayTask, Task, task_class
+from autapse.training.amounts import augmentation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +106,7 @@ class TrainingConfig:
     epochs: float | None = None
     """Passes over the training data, instead of steps."""
     seconds: float | None = None
-    """Stop after this training time, if not before."""
+    """Stop after this training time, if not before. The drop and cosine schedules then follow the time."""
     batch_size: int = 64
     """Sequences per update, over all processes together; for text: number of parallel streams."""
     bucket: bool = True
@@ -119,12 +120,23 @@ class TrainingConfig:
     schedule: Literal["constant", "plateau", "periodic", "drop", "cosine"] = "constant"
     """Learning rate over time: constant; plateau: halved when validation stops improving; periodic: halved every
     period; drop: divided by 10 after two thirds of the training; cosine."""
+    warmup: float = 0.0
+    """Share of the training in which the learning rate rises from 0; the schedule follows."""
     period: int | None = None
     """Steps between halvings of the periodic schedule."""
     plateau_patience: int = 0
     """Validations without improvement that the plateau schedule accepts before it halves the rate."""
     plateau_by: Literal["score", "loss"] = "score"
     """What must improve: the task's score, or the validation loss (its exponential is the perplexity)."""
+    label_smoothing: float = 0.0
+    """Share of the target probability that is spread over all classes."""
+    class_weights: Literal["none", "balanced"] = "none"
+    """Weight of a class in the loss: 1, or balanced: in inverse proportion to its frequency in the training data."""
+    augment: str = "none"
+    """Random changes of the training sequences, with amounts: jitter=0.05, scaling=0.1, slice=0.1, warp=0.2, mixup=0.2;
+    a name alone has this amount. Each change applies to half of the sequences."""
+    average: float = 0.0
+    """Share of the training, at its end, over which the weights are averaged."""
     clip_norm: float | None = 1.0
     """Scale the gradient down to this norm if its norm is larger."""
     clip_value: float | None = None
@@ -135,6 +147,8 @@ class TrainingConfig:
     """Number of consecutive rescues after which the run stops."""
     eval_every: int = 100
     """Steps between validations."""
+    select_by: Literal["score", "loss", "last"] = "score"
+    """Which weights are kept: those with the best validation score, with the lowest validation loss, or the last."""
     early_stop: int | None = None
     """Stop after this many validations without improvement."""
     stop_when_solved: bool = False
@@ -159,6 +173,9 @@ class TrainingConfig:
         checks.seed("seed", self.seed)
         checks.number("learning_rate", self.learning_rate, above=0.0)
         checks.number("weight_decay", self.weight_decay, low=0.0)
+        for name in ("warmup", "label_smoothing", "average"):
+            checks.number(name, getattr(self, name), low=0.0, high=1.0)
+        augmentation(self.augment)
         checks.number("checkpoint_seconds", self.checkpoint_seconds, low=0.0)
         for name in ("clip_norm", "clip_value", "epochs", "seconds"):
             if getattr(self, name) is not None:
@@ -169,6 +186,8 @@ class TrainingConfig:
             checks.fail("plateau_patience", 'be 0 without schedule="plateau"', self.plateau_patience)
         if self.plateau_by != "score" and self.schedule != "plateau":
             checks.fail("plateau_by", 'be "score" without schedule="plateau"', self.plateau_by)
+        if self.early_stop is not None and self.select_by == "last":
+            checks.fail("early_stop", 'be None with select_by="last", which uses no validation', self.early_stop)
         if self.rescue == "random" and self.clip_norm is None:
             checks.fail("clip_norm", 'be set with rescue="random", which steps by it', None)
 
