@@ -41,6 +41,8 @@ NO_EXAMPLE = {
     unfold.scan_reference: "for tests and benchmarks",
     training.Diverged: "only training raises it",
     training.Interrupted: "only training raises it",
+    training.Fitted: "`fit` returns it and has an example",
+    training.Loop: "`fit` uses it and has an example",
     training.Objective: "`objective` returns it and has an example",
     training.Summary: "`train` returns it and has an example",
     training.Trainer: "`train` uses it and has an example",

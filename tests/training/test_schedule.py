@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from autapse import checks
-from autapse.training import TrainingConfig
+from autapse.training import TrainingConfig, fit
 from autapse.training.schedule import learning_rate
+from small import small_config
 
 
 def test_constant():
@@ -36,6 +37,30 @@ def test_cosine_is_torchs():
         assert math.isclose(learning_rate(config, step, 20, 0), scheduler.get_last_lr()[0], rel_tol=1e-12)
         optimizer.step()
         scheduler.step()
+
+
+def test_warm_up_rises_in_a_line_and_then_the_schedule_begins():
+    config = TrainingConfig(learning_rate=1.0, schedule="cosine", warmup=0.2)
+    rates = [learning_rate(config, step, 100, 0) for step in range(100)]
+    assert rates[:20] == pytest.approx([(step + 1) / 20 for step in range(20)])
+    plain = TrainingConfig(learning_rate=1.0, schedule="cosine")
+    assert rates[20:] == pytest.approx([learning_rate(plain, step, 80, 0) for step in range(80)])
+
+
+def test_a_schedule_follows_the_time_if_that_ends_first():
+    config = TrainingConfig(learning_rate=1.0, schedule="cosine", seconds=100)
+    assert learning_rate(config, 10, 1000, 0, seconds=50.0) == pytest.approx(0.5)
+    assert learning_rate(config, 10, 1000, 0, seconds=100.0) == pytest.approx(0.0, abs=1e-12)
+    assert learning_rate(config, 500, 1000, 0, seconds=1.0) == pytest.approx(0.5)  # the steps end first
+    drop = TrainingConfig(learning_rate=1.0, schedule="drop", seconds=90)
+    assert [learning_rate(drop, 1, 1000, 0, seconds) for seconds in (59.0, 61.0)] == [1.0, 0.1]
+
+
+def test_a_run_with_a_time_limit_ends_with_a_small_rate():
+    config = small_config(steps=1_000_000, seconds=0.3, schedule="cosine", learning_rate=1.0, clip_norm=0.01)
+    rates = [record["rate"] for record in fit(config).history if "rate" in record]
+    assert rates[0] > 0.5
+    assert rates[-1] < 0.1
 
 
 def test_what_a_plateau_goes_by_needs_the_plateau_schedule():

@@ -44,9 +44,10 @@ def main(words: list[str]) -> int:
     config = next(iter(runs.values()))
 
     from autapse.console import Console
-    from autapse.training.loop import Interrupted, checked_device, load_splits
+    from autapse.training.loop import checked_device, load_splits
     from autapse.training.model import build_model
     from autapse.training.rescue import Diverged
+    from autapse.training.trainer import Interrupted
 
     checked_device(config.training.device)
     for run in runs.values():

@@ -146,7 +146,7 @@ def _reproduce(name: str, args: Reproduce, words: list[str]) -> int:
     from autapse.console import Console
     from autapse.reproduce.run import reproduce
     from autapse.training.log import Screen
-    from autapse.training.loop import Interrupted
+    from autapse.training.trainer import Interrupted
 
     console = Console()
     _announce(console, plan)

@@ -14,10 +14,15 @@ from autapse.cli.run import print_summary, speaking_for_all
 
 @dataclass
 class Resume(Trust):
-    """Continue a run that was stopped. It ends with the same weights as a run that was never stopped."""
+    """Continue a run that was stopped. It ends with the same weights as a run that was never stopped.
+
+    With --steps, a finished run is trained further.
+    """
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """The run folder."""
+    steps: int | None = None
+    """Train up to this step instead, also if the run is finished. Its time limit then no longer holds."""
 
 
 def main(words: list[str]) -> int:
@@ -25,18 +30,18 @@ def main(words: list[str]) -> int:
     from autapse.training.checkpoint import open_run
     from autapse.training.loading import find_run
     from autapse.training.log import Screen
-    from autapse.training.loop import Trainer
+    from autapse.training.trainer import Trainer
 
     folder = find_run(args.run)
     with speaking_for_all() as console:
         run = open_run(folder, args.trust)  # a finished run may be damaged too
         config, progress = run.snapshot.config, run.snapshot.progress
-        if progress.finished and (folder / "summary.json").exists():
+        if args.steps is None and progress.finished and (folder / "summary.json").exists():
             run.close()
             console.print(f"{folder} is finished, at step {progress.step}. `autapse eval {folder}` scores it.")
             return 0
         with Screen(console, config.model.cell, config.task.metric) as screen:
-            trainer = Trainer.resume_opened(run, screen)
+            trainer = Trainer.resume_opened(run, screen, steps=args.steps)
             screen.note(f"{folder}: continuing at step {progress.step}")
             summary = trainer.train()
         if summary:

@@ -138,7 +138,7 @@ def train_shown(
 ) -> tuple[Summary | None, Path]:
     """Train a new run and show its progress. The folder is created after everything has been checked and built."""
     from autapse.training.log import Screen
-    from autapse.training.loop import Trainer
+    from autapse.training.trainer import Trainer
 
     screen = Screen(console, config.model.cell, config.task.metric)
     trainer = Trainer(config, screen, data)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import EntryPoint
@@ -81,18 +81,35 @@ def parse_network(spec: str) -> tuple[NetworkClass, dict[str, Any]]:
         name, kind, words = f"{name}:{words[0]}", _imported(name, words[0]), words[1:]
     else:
         kind = _named(name)
-    known = options_of(kind)
+    return kind, parse_options("cell", spec, name, words, options_of(kind))
+
+
+def parse_options(
+    argument: str, spec: str, name: str, words: list[str], known: Mapping[str, inspect.Parameter]
+) -> dict[str, Any]:
+    """The options of `name:option=value:…`.
+
+    Args:
+        argument: what is described, for error messages.
+        spec: the whole text.
+        name: its part before the options.
+        words: the options, `option=value` each.
+        known: the parameters that can be options.
+
+    Returns:
+        The values by option.
+    """
     options: dict[str, Any] = {}
     for word in words:
         option, equals, value = word.partition("=")
         if not equals or option not in known:
             rule = f"be {name} with options from: {', '.join(known) or 'none'}, as in {name}:option=value"
-            checks.fail("cell", rule, spec, checks.closest(option, known))
+            checks.fail(argument, rule, spec, checks.closest(option, known))
         if option in options:
-            checks.fail("cell", f"have each option once, also {option}", spec)
+            checks.fail(argument, f"have each option once, also {option}", spec)
         # If the option is a text, the value is one too: alignment=none is not None.
         options[option] = value if isinstance(known[option].default, str) else _value(value)
-    return kind, options
+    return options
 
 
 def options_of(kind: NetworkClass) -> dict[str, inspect.Parameter]:

@@ -1,4 +1,4 @@
-"""SequenceModel: embedded or standardised inputs, a recurrent layer, and a linear head."""
+"""SequenceModel: embedded or scaled inputs, a front end, a recurrent layer, a readout, and a linear head."""
 
 from __future__ import annotations
 
@@ -12,11 +12,16 @@ from torch import Tensor, nn
 from autapse import checks
 from autapse.layers.recurrent import Recurrent
 from autapse.layers.registry import NetworkClass, make_layer
+from autapse.models.batch_norm import BatchNorm
+from autapse.models.front import NONE, make_front
 from autapse.models.initialise import initialise
 from autapse.models.inputs import Inputs
+from autapse.models.padding import inside, on_rows, ragged_lengths, rows_inside
+from autapse.models.readout import Readout
 from autapse.unfold.warm_start import Solutions
 
 Network = str | NetworkClass | Recurrent
+LAST = "last"  # the default readout
 UNITS = 64  # default size of a layer
 MOST_LAYERS = 1000  # a malicious file must not build a network for hours
 
@@ -38,6 +43,14 @@ ARGUMENTS = """Args:
     output_dropout: probability of dropping a feature that the head reads.
     input_noise: standard deviation of the noise that training adds to the input of the first layer.
     initialisation: other initial weights of the layer; see `autapse.models.initialise`.
+    front: what comes before the layer: `none`; `frames:size=4`, where the features of 4 steps become one step; or
+        `conv` with options, as in `conv:channels=64:kernels=7,5,3:steps=150`: convolutions, then pooling.
+    readout: what the head reads: the layer's output at the `last` step, its `mean` or `max` over the steps, both
+        (`mean-max`), or `attention`, a weighted mean with one learned vector.
+    readout_front: also read the output of the front end in this way.
+    output_norm: batch normalisation of what the head reads.
+    streaming: make everything causal, so that `stream` can read one step at a time.
+    length: number of steps of a typical sequence, by which `conv` chooses its pooling; 0 for no pooling.
     device: where the parameters are.
     dtype: their type.
 
@@ -50,6 +63,10 @@ class SequenceModel(nn.Module):
 
     carries: ClassVar[bool] = False
     """Whether `forward` takes and returns states, to read a long sequence in pieces."""
+    every_step: ClassVar[bool] = False
+    """Whether there is an output at every step."""
+    plain: ClassVar[bool] = False
+    """Whether the model has no front end, and the head reads the layer's output as it is."""
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         """The arguments are the same for all models, so they are explained once."""
@@ -76,10 +93,20 @@ class SequenceModel(nn.Module):
         initialisation: str = "default",
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
+        *,
+        front: str = NONE,
+        readout: str = LAST,
+        readout_front: bool = False,
+        output_norm: bool = False,
+        streaming: bool = False,
+        length: int = 0,
     ) -> None:
         super().__init__()
         where: dict[str, Any] = {"device": device, "dtype": dtype}
+        self._check_plain(front=front != NONE and front, readout=readout != LAST and readout, output_norm=output_norm)
+        self.streaming = checks.boolean("streaming", streaming)
         self.inputs = Inputs(input_size, vocabularies, embedding_size, mean, scale, input_dropout, input_noise, **where)
+        self.front = make_front(front, self.inputs.output_size, length, streaming, self.every_step, **where)
         stack = {"num_layers": num_layers, "dropout": dropout, "bidirectional": bidirectional}
         if isinstance(cell, Recurrent):
             given = {"hidden_size": hidden_size if hidden_size != UNITS else None, **stack}
@@ -89,22 +116,58 @@ class SequenceModel(nn.Module):
                 checks.integer("num_layers", num_layers, minimum=1, maximum=MOST_LAYERS)
             sizes = hidden_size if isinstance(hidden_size, int) else list(hidden_size)
             self._make_layers(lambda size: make_layer(cell, size, sizes, batch_first=True, **stack, **where))
+        self._check_causal()
+        self.readout = None if readout == LAST else Readout(readout, self.layer.output_size, **where)
+        self.front_readout = self._make_front_readout(readout, readout_front, where)
+        read = self.readout.output_size if self.readout else self.layer.output_size
+        read += self.front_readout.output_size if self.front_readout else 0
+        self.output_norm = BatchNorm(read, **where) if checks.boolean("output_norm", output_norm) else None
         self.output_dropout = nn.Dropout(output_dropout)
         output_size = checks.integer("output_size", output_size, minimum=1)
-        self.head = nn.Linear(self.layer.output_size, output_size, **where)
+        self.head = nn.Linear(read, output_size, **where)
         for layer in self.layers():
             initialise(layer, initialisation)
 
+    def _check_plain(self, **settings: Any) -> None:
+        """Raise an error for settings that this kind of model does not have."""
+        name = type(self).__name__
+        for setting, value in settings.items():
+            if value and self.plain:
+                checks.fail(setting, f"keep its default for a {name}", value)
+            if value and self.every_step and setting == "readout":
+                rule = f"be {LAST} for a {name}, which has an output at every step"
+                checks.fail(setting, rule, value)
+
+    def _check_causal(self) -> None:
+        """With `streaming`, no output may depend on later steps."""
+        if self.streaming and any(layer.bidirectional for layer in self.layers()):
+            checks.fail("bidirectional", "be False with streaming", True)
+        if self.streaming and any(layer.looks_ahead for layer in self.layers()):
+            checks.fail("cell", "not look ahead with streaming", self.layer.cell_class.__name__, "Try gru.")
+
+    def _make_front_readout(self, readout: str, wanted: bool, where: dict[str, Any]) -> Readout | None:
+        if not checks.boolean("readout_front", wanted):
+            return None
+        if self.front is None or self.every_step:
+            rule = "be False without a front end, or for a model with an output at every step"
+            checks.fail("readout_front", rule, wanted)
+        return Readout(readout, self.front.output_size, **where)
+
+    @property
+    def layer_input_size(self) -> int:
+        """Features that the recurrent layer reads."""
+        return self.inputs.output_size if self.front is None else self.front.output_size
+
     def _make_layers(self, make: Callable[[int], Recurrent]) -> None:
         """Make the recurrent layers with a function of the input size. The head reads the output of `layer`."""
-        self.layer = make(self.inputs.output_size)
+        self.layer = make(self.layer_input_size)
 
     def _take_layer(self, layer: Recurrent, given: dict[str, Any]) -> None:
         """Use a given layer."""
         if given:
             checks.fail(", ".join(given), "be omitted if cell is a layer, which has its own", *given.values())
-        if layer.input_size != self.inputs.output_size:
-            rule = f"have input_size {self.inputs.output_size}, the number of features after the model's inputs"
+        if layer.input_size != self.layer_input_size:
+            rule = f"have input_size {self.layer_input_size}, the number of features after the model's inputs"
             checks.fail("cell", rule, layer.input_size)
         self.layer = layer
 
@@ -113,12 +176,20 @@ class SequenceModel(nn.Module):
         return [self.layer]
 
     def at_end(self, x: Tensor, lengths: Any = None, keys: Any = None) -> Tensor:  # [B, T, D] -> [B, output_size]
-        """The head on the last layer's output at the last step of each sequence."""
-        return self._from_end(self._run(x, lengths, keys)[1])
+        """The head on what the readout gives for each sequence; by default the output at its last step."""
+        read, lengths, single = self._prepared(x, lengths)
+        output, h_n = self._run(read, lengths, keys)
+        features = self.layer.final_output(h_n) if self.readout is None else self.readout(output, lengths)
+        if self.front_readout is not None:
+            features = torch.cat([features, self.front_readout(read, lengths)], dim=-1)
+        scores = self._headed(features)
+        return scores[0] if single else scores
 
     def at_each(self, x: Tensor, lengths: Any = None, keys: Any = None) -> Tensor:  # [B, T, D] -> [B, T, output_size]
         """The head on the last layer's output at every step."""
-        return self._masked(self.head(self.output_dropout(self._run(x, lengths, keys)[0])))
+        read, lengths, single = self._prepared(x, lengths)
+        scores = self._headed(self._run(read, lengths, keys)[0], lengths)
+        return scores[0] if single else scores
 
     def carry(self, x: Tensor, lengths: Any = None, state: Any = None) -> tuple[Tensor, Any]:
         """The output and the final state; the state is None for models that read whole sequences."""
@@ -145,9 +216,16 @@ class SequenceModel(nn.Module):
         reports = [report for layer in self.layers() for report in layer.reports]
         return float(torch.stack([report.evaluations for report in reports]).mean()) if reports else None
 
+    def _prepared(self, x: Tensor, lengths: Any) -> tuple[Tensor, Any, bool]:
+        """What the recurrent layer reads, its lengths, and whether x is a single sequence, [T, D]."""
+        x = self.inputs(x)
+        single = x.dim() == 2
+        x = x[None] if single else x
+        return (x, lengths, single) if self.front is None else (*self.front(x, lengths), single)
+
     def _run(self, x: Tensor, lengths: Any, keys: Any) -> tuple[Any, Any]:
         named = {} if keys is None else {"keys": keys}
-        return self.read(self.layer, self.inputs(x), lengths=lengths, **named)
+        return self.read(self.layer, x, lengths=lengths, **named)
 
     @staticmethod
     def read(layer: Recurrent, x: Tensor, *args: Any, **keywords: Any) -> tuple[Any, Any]:  # [B, T, D] -> [B, T, H]
@@ -158,8 +236,13 @@ class SequenceModel(nn.Module):
         output, h_n = layer(x.transpose(0, 1), *args, **keywords)
         return output.transpose(0, 1), h_n
 
-    def _from_end(self, h_n: Any) -> Tensor:  # [B, output_size]
-        return self._masked(self.head(self.output_dropout(self.layer.final_output(h_n))))
+    def _headed(self, features: Tensor, lengths: Any = None) -> Tensor:  # [B, size] or [B, T, size]
+        """The head on the features of each sequence, or of each step."""
+        if self.output_norm is not None:
+            known = ragged_lengths(lengths, features) if features.dim() == 3 else None
+            rows = None if known is None else rows_inside(inside(known, features))
+            features = on_rows(self.output_norm, features, rows)
+        return self._masked(self.head(self.output_dropout(features)))
 
     def _masked(self, output: Tensor) -> Tensor:  # [B, ...]
         """The output without the gradient of unsolved sequences: no loss may learn from wrong states."""

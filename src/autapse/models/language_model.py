@@ -21,6 +21,8 @@ class LanguageModel(SequenceModel):
     """
 
     carries: ClassVar[bool] = True
+    every_step: ClassVar[bool] = True
+    plain: ClassVar[bool] = True
 
     def __init__(self, cell: Network, input_size: int, output_size: int, *args: Any, **settings: Any) -> None:
         super().__init__(cell, input_size, output_size, *args, **settings)
@@ -31,7 +33,7 @@ class LanguageModel(SequenceModel):
         self, x: Tensor, lengths: Any = None, keys: Any = None, state: Any = None, start: int = 0
     ) -> tuple[Tensor, Any]:
         output, h_n = self.read(self.layer, self.inputs(x), state, lengths=lengths, start=start)
-        return self._masked(self.head(self.output_dropout(output))), h_n
+        return self._headed(output), h_n
 
     def carry(self, x: Tensor, lengths: Any = None, state: Any = None) -> tuple[Tensor, Any]:
         output, h_n = self(x, lengths, state=state)

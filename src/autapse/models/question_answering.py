@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -27,6 +27,8 @@ class QuestionAnswering(SequenceModel):
     >>> model(torch.stack([torch.ones_like(part), part], dim=2)).shape
     torch.Size([1, 6])
     """
+
+    plain: ClassVar[bool] = True
 
     def _make_layers(self, make: Callable[[int], Recurrent]) -> None:
         self.story, self.question = make(self.inputs.output_size), make(self.inputs.output_size)
@@ -59,7 +61,7 @@ class QuestionAnswering(SequenceModel):
             (steps < story_lengths[:, None])[..., None], story, question.gather(1, back.expand_as(question))
         )
         _, h_n = self.layer(both, lengths=ends)
-        return self._from_end(h_n)
+        return self._headed(self.layer.final_output(h_n))
 
     def predict(self, x: Tensor, lengths: Any = None) -> Tensor:  # [B]
         """The most probable answer to each question, in evaluation mode.

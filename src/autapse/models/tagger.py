@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -16,6 +16,8 @@ class Tagger(SequenceModel):
     >>> model(torch.zeros(4, 7, 3), lengths=[7, 5, 2, 1]).shape
     torch.Size([4, 7, 5])
     """
+
+    every_step: ClassVar[bool] = True
 
     def forward(self, x: Tensor, lengths: Any = None, keys: Any = None) -> Tensor:  # [B, T, D] -> [B, T, classes]
         return self.at_each(x, lengths, keys)

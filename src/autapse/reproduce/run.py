@@ -16,9 +16,9 @@ from autapse.tasks import Stored
 from autapse.training import checkpoint
 from autapse.training.config import RunConfig
 from autapse.training.log import read_metrics
-from autapse.training.loop import Trainer
 from autapse.training.rescue import Diverged
 from autapse.training.summary import Summary
+from autapse.training.trainer import Trainer
 
 SHARE = 0.45  # of the budget, for the first run: the refit has at most as many epochs, of more data
 FIXED = {"training.seed": "--seed", "training.seconds": "--budget"}

@@ -71,6 +71,7 @@ class Signature:
         scale: The model then divides by this; empty for 1.
         target_mean: Regression: mean of the targets, one per value; empty for 0.
         target_scale: Regression: standard deviation of the targets; empty for 1.
+        length: Number of steps of a typical sequence; 0 if it is not known.
 
     Example:
         >>> signature = Signature(kind="classification", input_size=3, output_size=2, classes=("rest", "walk"))
@@ -88,6 +89,7 @@ class Signature:
     scale: tuple[float, ...] = ()
     target_mean: tuple[float, ...] = ()
     target_scale: tuple[float, ...] = ()
+    length: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

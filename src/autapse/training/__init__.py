@@ -9,15 +9,18 @@ if TYPE_CHECKING:
     from autapse.training.evaluation import evaluate
     from autapse.training.feeds import Tensors
     from autapse.training.loading import find_run, load, load_run
-    from autapse.training.loop import Interrupted, Trainer, train
+    from autapse.training.loop import Fitted, Loop, fit
     from autapse.training.model import make_model
     from autapse.training.objectives import Objective, objective
     from autapse.training.rescue import Diverged
     from autapse.training.summary import Summary
+    from autapse.training.trainer import Interrupted, Trainer, train
 
 __all__ = [
     "Diverged",
+    "Fitted",
     "Interrupted",
+    "Loop",
     "ModelConfig",
     "Objective",
     "RunConfig",
@@ -27,6 +30,7 @@ __all__ = [
     "TrainingConfig",
     "evaluate",
     "find_run",
+    "fit",
     "load",
     "load_run",
     "make_model",
@@ -44,7 +48,8 @@ __getattr__ = lazy(
         "autapse.training.config": "ModelConfig RunConfig TrainingConfig",
         "autapse.training.feeds": "Tensors",
         "autapse.training.evaluation": "evaluate",
-        "autapse.training.loop": "Interrupted Trainer train",
+        "autapse.training.loop": "Fitted Loop fit",
+        "autapse.training.trainer": "Interrupted Trainer train",
         "autapse.training.rescue": "Diverged",
     },
 )

@@ -1,11 +1,12 @@
 """The layout of a checkpoint: safetensors for tensors, JSON for the rest. A crash at any moment leaves a whole one.
 
 `checkpoint-<step>.safetensors` has the tensors of a `Snapshot`, each under the name of its part: the present weights
-(`model.`), the best ones (`best.`), the optimizer's state (`optimizer.<parameter>.`), the solutions that an implicit
-layer starts from (`solutions.`) and the state at the last position of a text (`carried.`). Its metadata has the rest:
-the config, the signature of the data (so that the model can be built without the data), the progress and the
-environment. `state.json`, which is renamed into place last, names the checkpoint and has its SHA-256. There is no
-random state to save: the randomness of a step is drawn from (seed, step, process).
+(`model.`), the best ones (`best.`), the optimizer's state (`optimizer.<parameter>.`), the mean weights over the end of
+the training (`average.`), the solutions that an implicit layer starts from (`solutions.`) and the state at the last
+position of a text (`carried.`). Its metadata has the rest: the config, the signature of the data (so that the model can
+be built without the data), the progress and the environment. `state.json`, which is renamed into place last, names the
+checkpoint and has its SHA-256. There is no random state to save: the randomness of a step is drawn from (seed, step,
+process).
 
 In older runs the progress is in `state.json`. They can still be read.
 """
@@ -39,7 +40,7 @@ from autapse.training.optimizers import state_of_one
 from autapse.training.progress import RunProgress
 
 NAME = re.compile(r"checkpoint-(\d+)\.safetensors")
-PARTS = ("model", "best", "optimizer", "solutions", "carried")
+PARTS = ("model", "best", "optimizer", "average", "solutions", "carried")
 NamedTensors = dict[str, Tensor]
 T = TypeVar("T")
 
@@ -61,6 +62,8 @@ class Snapshot:
     """The weights that validated best."""
     optimizer: NamedTensors
     """The optimizer's state, by parameter and kind: `head.weight.exp_avg`."""
+    average: NamedTensors
+    """The mean weights over the end of the training; empty before it."""
     solutions: NamedTensors
     """What an implicit layer starts its solves from, by layer and sequence."""
     carried: NamedTensors
@@ -332,6 +335,7 @@ def _check_fit(saved: Snapshot) -> None:
     for name in saved.optimizer:
         if not name.startswith(tuple(f"{parameter}." for parameter in parameters)):
             _does_not_fit(path, f"it has no use for optimizer.{name}")
+    _check_tensors(path, "average.", saved.average, dict(parameters) if saved.progress.averaged else {})
     for name, tensor in saved.solutions.items():  # [steps, units] by layer and sequence
         if shapes.solutions is None or tensor.dim() != 2 or not re.fullmatch(r"\d+\.\d+", name):
             _does_not_fit(path, f"it has no use for solutions.{name}")

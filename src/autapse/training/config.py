@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from autapse import __version__, checks, records
 from autapse.tasks import ArrayTask, Task, task_class
+from autapse.training.amounts import augmentation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +33,18 @@ class StackConfig:
     """Standard deviation of the Gaussian noise that training adds to the input of the first layer."""
     initialisation: str = "default"
     """Initial weights: default, glorot-orthogonal (rnn, lstm, gru), or rules: weight=normal(0.1), bias=constant(1)."""
+    front: str = "none"
+    """What comes before the recurrent layer: none; frames:size=4, where the features of 4 steps become one step; or
+    conv, convolutions and pooling, with options as in conv:channels=64:kernels=7,5,3:steps=150."""
+    readout: Literal["last", "mean", "max", "mean-max", "attention"] = "last"
+    """What the head reads: the output at the last step, its mean or maximum over the steps, both, or attention: a
+    weighted mean with one learned vector."""
+    readout_front: bool = False
+    """Also read the output of the front end in this way."""
+    output_norm: bool = False
+    """Batch normalisation of the features that the head reads."""
+    streaming: bool = False
+    """Make everything causal, so that the trained model can read one step at a time."""
 
     def __post_init__(self) -> None:
         _check_words(self)
@@ -53,8 +66,9 @@ class StackConfig:
         for name in ("dropout", "input_dropout", "output_dropout"):
             checks.number(name, getattr(self, name), low=0.0, high=1.0)
         checks.number("input_noise", self.input_noise, low=0.0)
-        if not isinstance(self.initialisation, str):
-            checks.fail("initialisation", "be text", self.initialisation, kind=checks.KindError)
+        for name in ("initialisation", "front"):
+            if not isinstance(getattr(self, name), str):
+                checks.fail(name, "be text", getattr(self, name), kind=checks.KindError)
         if self.dropout and (self.num_layers or len(sizes)) == 1:
             checks.fail("dropout", "be 0 with one layer, since it acts between layers", self.dropout)
 
@@ -92,7 +106,7 @@ class TrainingConfig:
     epochs: float | None = None
     """Passes over the training data, instead of steps."""
     seconds: float | None = None
-    """Stop after this training time, if not before."""
+    """Stop after this training time, if not before. The drop and cosine schedules then follow the time."""
     batch_size: int = 64
     """Sequences per update, over all processes together; for text: number of parallel streams."""
     bucket: bool = True
@@ -106,12 +120,23 @@ class TrainingConfig:
     schedule: Literal["constant", "plateau", "periodic", "drop", "cosine"] = "constant"
     """Learning rate over time: constant; plateau: halved when validation stops improving; periodic: halved every
     period; drop: divided by 10 after two thirds of the training; cosine."""
+    warmup: float = 0.0
+    """Share of the training in which the learning rate rises from 0; the schedule follows."""
     period: int | None = None
     """Steps between halvings of the periodic schedule."""
     plateau_patience: int = 0
     """Validations without improvement that the plateau schedule accepts before it halves the rate."""
     plateau_by: Literal["score", "loss"] = "score"
     """What must improve: the task's score, or the validation loss (its exponential is the perplexity)."""
+    label_smoothing: float = 0.0
+    """Share of the target probability that is spread over all classes."""
+    class_weights: Literal["none", "balanced"] = "none"
+    """Weight of a class in the loss: 1, or balanced: in inverse proportion to its frequency in the training data."""
+    augment: str = "none"
+    """Random changes of the training sequences, with amounts: jitter=0.05, scaling=0.1, slice=0.1, warp=0.2, mixup=0.2;
+    a name alone has this amount. Each change applies to half of the sequences."""
+    average: float = 0.0
+    """Share of the training, at its end, over which the weights are averaged."""
     clip_norm: float | None = 1.0
     """Scale the gradient down to this norm if its norm is larger."""
     clip_value: float | None = None
@@ -122,6 +147,8 @@ class TrainingConfig:
     """Number of consecutive rescues after which the run stops."""
     eval_every: int = 100
     """Steps between validations."""
+    select_by: Literal["score", "loss", "last"] = "score"
+    """Which weights are kept: those with the best validation score, with the lowest validation loss, or the last."""
     early_stop: int | None = None
     """Stop after this many validations without improvement."""
     stop_when_solved: bool = False
@@ -146,6 +173,9 @@ class TrainingConfig:
         checks.seed("seed", self.seed)
         checks.number("learning_rate", self.learning_rate, above=0.0)
         checks.number("weight_decay", self.weight_decay, low=0.0)
+        for name in ("warmup", "label_smoothing", "average"):
+            checks.number(name, getattr(self, name), low=0.0, high=1.0)
+        augmentation(self.augment)
         checks.number("checkpoint_seconds", self.checkpoint_seconds, low=0.0)
         for name in ("clip_norm", "clip_value", "epochs", "seconds"):
             if getattr(self, name) is not None:
@@ -156,6 +186,8 @@ class TrainingConfig:
             checks.fail("plateau_patience", 'be 0 without schedule="plateau"', self.plateau_patience)
         if self.plateau_by != "score" and self.schedule != "plateau":
             checks.fail("plateau_by", 'be "score" without schedule="plateau"', self.plateau_by)
+        if self.early_stop is not None and self.select_by == "last":
+            checks.fail("early_stop", 'be None with select_by="last", which uses no validation', self.early_stop)
         if self.rescue == "random" and self.clip_norm is None:
             checks.fail("clip_norm", 'be set with rescue="random", which steps by it', None)
 

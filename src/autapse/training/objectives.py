@@ -13,7 +13,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from autapse.tasks.base import IGNORE, Task
+from autapse import checks
+from autapse.tasks.base import IGNORE, Signature, Task
+from autapse.training.config import TrainingConfig
 
 
 class Objective(NamedTuple):
@@ -46,6 +48,47 @@ def objective(task: Task) -> Objective:
     if task.metric == "cross-entropy":
         return Objective(_cross_entropy, _cross_entropy, _valid)
     return Objective(_cross_entropy, _errors, _valid)
+
+
+def training_loss(
+    goal: Objective, settings: TrainingConfig, signature: Signature, targets: Tensor
+) -> Callable[[Tensor, Tensor], Tensor]:
+    """The loss that training minimises: the objective's, with label smoothing and class weights.
+
+    Args:
+        goal: the objective of the task.
+        settings: the settings of the training.
+        signature: the kind and the number of classes.
+        targets: all training targets, from which the frequencies of the classes are counted.
+
+    Returns:
+        A function of output and target, as `Objective.loss`.
+    """
+    if not settings.label_smoothing and settings.class_weights == "none":
+        return goal.loss
+    if signature.kind == "regression":
+        given = "label_smoothing" if settings.label_smoothing else "class_weights"
+        checks.fail(given, "be used with classes only", getattr(settings, given), "The targets are values.")
+    weight = balanced_weights(targets, signature.output_size) if settings.class_weights == "balanced" else None
+
+    def loss(output: Tensor, target: Tensor) -> Tensor:
+        return F.cross_entropy(
+            output.flatten(0, -2),
+            target.flatten(),
+            weight=None if weight is None else weight.to(output),
+            ignore_index=IGNORE,
+            reduction="sum",
+            label_smoothing=settings.label_smoothing,
+        )
+
+    return loss
+
+
+def balanced_weights(targets: Tensor, classes: int) -> Tensor:  # [classes]
+    """One weight per class, in inverse proportion to its frequency; their mean over the targets is 1."""
+    counts = torch.bincount(targets[targets != IGNORE].flatten(), minlength=classes).double()
+    present = counts > 0
+    return torch.where(present, counts.sum() / (present.sum() * counts.clamp(min=1)), 0.0)
 
 
 def _squared_error(output: Tensor, target: Tensor) -> Tensor:

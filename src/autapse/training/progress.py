@@ -27,7 +27,7 @@ class RunProgress(Record):
     since_halving: int = 0
     """Validations without improvement since the last halving."""
     best_loss: float | None = None
-    """Lowest validation loss, if the plateau schedule uses the loss."""
+    """Lowest validation loss, if the plateau schedule or the choice of the weights uses the loss."""
     best_test: float | None = None
     """Best test score at any validation, if the test set is scored too. Nothing is chosen by it."""
     solved_step: int | None = None
@@ -37,6 +37,10 @@ class RunProgress(Record):
     rescues_in_a_row: int = 0
     unsolved: int = 0
     """Training sequences that a solver did not solve; they gave no gradient."""
+    averaged: int = 0
+    """Steps whose weights are in the average."""
+    prolonged_to: int | None = None
+    """The last step, if `resume --steps` changed it. The time limit of the config then no longer holds."""
     finished: bool = False
     stopped_by: str = ""
     """What ended a finished run: steps, time, early stop or solved."""

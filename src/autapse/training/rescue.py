@@ -17,14 +17,15 @@ class Diverged(Ending, RuntimeError):  # noqa: N818 (an outcome of training, not
         step: the step of the last of them.
         rescues: how many there were in a row.
         batch: the numbers of the training sequences of that step.
-        checkpoint: the last good checkpoint.
+        checkpoint: the last good checkpoint; None without a run folder.
     """
 
     def __init__(self, step: int, rescues: int, batch: Sequence[int], checkpoint: object) -> None:
         shown = ", ".join(map(str, batch[:8])) + (", ..." if len(batch) > 8 else "")
+        saved = f"The last good checkpoint is {checkpoint}. " if checkpoint is not None else ""
         super().__init__(
             f"Training diverged: {rescues} gradients in a row were not finite, the last at step {step} on training "
-            f"sequences [{shown}]. The last good checkpoint is {checkpoint}. "
+            f"sequences [{shown}]. {saved}"
             "Try a smaller learning rate or a smaller clip_norm."
         )
 

@@ -1,4 +1,4 @@
-"""The learning rate as a function of the step and of past validations, so that there is no state to save."""
+"""The learning rate as a function of step, time and past validations, so that there is no state to save."""
 
 from __future__ import annotations
 
@@ -7,14 +7,38 @@ import math
 from autapse.training.config import TrainingConfig
 
 
-def learning_rate(config: TrainingConfig, step: int, steps: int, halvings: int) -> float:
-    """The rate of update `step` of `steps`, counted from 0, after `halvings` halvings of the plateau schedule."""
+def learning_rate(config: TrainingConfig, step: int, steps: int, halvings: int, seconds: float = 0.0) -> float:
+    """The rate of update `step` of `steps`, counted from 0.
+
+    Args:
+        config: the settings of the training.
+        step: updates done.
+        steps: updates of the whole training.
+        halvings: halvings of the plateau schedule.
+        seconds: training time so far. It matters only if `config.seconds` will end the training before `steps`.
+
+    >>> config = TrainingConfig(learning_rate=0.1, schedule="cosine", seconds=60)
+    >>> round(learning_rate(config, step=5, steps=1000, halvings=0, seconds=30.0), 4)
+    0.05
+    """
+    place = reached(config, step, steps, seconds)
+    start = config.warmup * steps
+    warm = min(1.0, (place + 1) / start) if start else 1.0
+    return config.learning_rate * warm * _factor(config, step, place, start, steps, halvings)
+
+
+def reached(config: TrainingConfig, step: int, steps: int, seconds: float) -> float:
+    """How far the training is, in steps: the step, or what the time limit says if that is further."""
+    return step if config.seconds is None else max(step, min(steps, steps * seconds / config.seconds))
+
+
+def _factor(config: TrainingConfig, step: int, place: float, start: float, steps: int, halvings: int) -> float:
     if config.schedule == "plateau":
-        return config.learning_rate * 0.5**halvings
+        return float(0.5**halvings)
     if config.schedule == "periodic" and config.period is not None:
-        return config.learning_rate * 0.5 ** (step // config.period)
+        return float(0.5 ** (step // config.period))
     if config.schedule == "drop":
-        return config.learning_rate * (1.0 if step < steps * 2 / 3 else 0.1)
-    if config.schedule == "cosine":
-        return config.learning_rate * 0.5 * (1 + math.cos(math.pi * step / steps))
-    return config.learning_rate
+        return 1.0 if place < steps * 2 / 3 else 0.1
+    if config.schedule == "cosine" and place > start:
+        return 0.5 * (1 + math.cos(math.pi * (place - start) / (steps - start)))
+    return 1.0

@@ -1,0 +1,37 @@
+"""Which steps of a padded batch belong to a sequence, and functions of those steps alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from autapse.sequences.lengths import checked_lengths
+
+
+def ragged_lengths(lengths: Sequence[int] | Tensor | None, x: Tensor) -> Tensor | None:  # [B], on the CPU
+    """The checked lengths of a batch [B, T, D]; None if no sequence has padding, which needs no masks."""
+    if lengths is None:
+        return None
+    known = checked_lengths(lengths, x.shape[1], len(x))
+    return None if bool((known == x.shape[1]).all()) else known
+
+
+def inside(lengths: Tensor, x: Tensor) -> Tensor:  # [B, T, 1] bool
+    """Which steps of a batch [B, T, D] belong to a sequence."""
+    steps = torch.arange(x.shape[1], device=x.device)
+    return (steps < lengths.to(x.device)[:, None])[..., None]
+
+
+def rows_inside(mask: Tensor) -> Tensor:  # [B, T, 1] -> [N]
+    """The numbers of these steps among all B·T steps."""
+    return mask.flatten().nonzero().squeeze(1)
+
+
+def on_rows(function: Callable[[Tensor], Tensor], x: Tensor, rows: Tensor | None) -> Tensor:  # [B, T, C]
+    """A function of rows [N, C] on the steps `rows` of a batch, and zeros elsewhere; on all steps if rows is None."""
+    flat = x.reshape(-1, x.shape[-1])
+    if rows is None:
+        return function(flat).view(x.shape)
+    return torch.zeros_like(flat).index_copy(0, rows, function(flat.index_select(0, rows))).view(x.shape)
