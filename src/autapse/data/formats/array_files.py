@@ -18,7 +18,7 @@ import numpy as np
 
 from autapse import checks
 from autapse.data.formats import npy
-from autapse.data.formats.sequences import Layout, Parsed
+from autapse.data.formats.sequences import FileLayout, Parsed
 from autapse.data.formats.timeseries import LARGEST, ordered_labels
 from autapse.data.ragged import Ragged
 from autapse.data.reading import read_bytes
@@ -26,7 +26,7 @@ from autapse.data.reading import read_bytes
 NAMES = ("inputs", "targets", "lengths", "channels")
 
 
-def read_npz(path: Path, layout: Layout, needed: Sequence[str]) -> Parsed:
+def read_npz(path: Path, layout: FileLayout, needed: Sequence[str]) -> Parsed:
     """The sequences of a .npz file."""
     arrays = npy.read_npz(read_bytes(path), path, needed, NAMES)
     inputs = _inputs(path, arrays, layout.missing)
@@ -39,7 +39,7 @@ def read_npz(path: Path, layout: Layout, needed: Sequence[str]) -> Parsed:
     return parsed.ordered(path, layout.channels)
 
 
-def read_npy(path: Path, layout: Layout) -> Parsed:
+def read_npy(path: Path, layout: FileLayout) -> Parsed:
     """The sequences of a .npy file."""
     array = npy.read_npy(read_bytes(path), path)
     if array.ndim not in (2, 3):
@@ -90,7 +90,7 @@ def _lengths(path: Path, lengths: np.ndarray | None, inputs: np.ndarray) -> np.n
 
 
 def _targets(
-    path: Path, targets: np.ndarray, steps: int, lengths: np.ndarray, layout: Layout
+    path: Path, targets: np.ndarray, steps: int, lengths: np.ndarray, layout: FileLayout
 ) -> tuple[np.ndarray | Ragged, tuple[str, ...]]:
     values = targets.dtype.kind == "f"
     per_step = _per_step(path, targets, steps, len(lengths), values, layout)
@@ -103,7 +103,7 @@ def _targets(
     return (Ragged(flat, lengths) if per_step else flat), labels
 
 
-def _per_step(path: Path, targets: np.ndarray, steps: int, count: int, values: bool, layout: Layout) -> bool:
+def _per_step(path: Path, targets: np.ndarray, steps: int, count: int, values: bool, layout: FileLayout) -> bool:
     """Whether the targets are one per step, from their shape. [N, T] values may be either, so an option must tell."""
     shape, possible = targets.shape, targets.dtype.kind in "fiubUS" and targets.size > 0
     series = possible and (shape == (count,) or (values and len(shape) == 2 and shape[0] == count))

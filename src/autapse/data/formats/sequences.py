@@ -34,13 +34,13 @@ OPTIONS = {"sequence": "--sequence-column", "target": "--target-column"}
 
 
 @dataclass(frozen=True)
-class Layout:
+class FileLayout:
     """What the columns of a table and the arrays of a file are.
 
     Args:
         sequence: The column with the sequence of each row; empty for `sequence`.
         time: The column with the time of each row; empty for `time` or `step`, if there is one.
-        targets: The columns with targets; empty for `target`.
+        targets: The columns with targets; empty for `target`; None for no targets, so that all columns are channels.
         channels: The columns with channels, in this order; empty for all others.
         form: One row per step (long) or one row per sequence (wide).
         times: What irregular times become: the time since the step before as a further channel (input), values at
@@ -49,11 +49,12 @@ class Layout:
         per: Whether a target is for a whole series or for a step.
         missing: Whether values may be missing.
         single: Whether a table without a column `sequence` is one sequence.
+        size: The number of channels that a model needs; 0 if it is not known.
     """
 
     sequence: str = ""
     time: str = ""
-    targets: tuple[str, ...] = ()
+    targets: tuple[str, ...] | None = ()
     channels: tuple[str, ...] = ()
     form: Form = "auto"
     times: Times = "auto"
@@ -61,15 +62,16 @@ class Layout:
     per: Per = "auto"
     missing: bool = False
     single: bool = False
+    size: int = 0
 
-    def fitted(self, channels: tuple[str, ...], time_step: float) -> Layout:
+    def fitted(self, channels: tuple[str, ...], time_step: float) -> FileLayout:
         """The layout of another file with the same channels, in the same order, and with the same use of times."""
         times: Times = "input" if SINCE in channels else "resample" if time_step else "ignore"
         own = tuple(name for name in channels if name != SINCE)
         return replace(self, channels=own, times=times, time_step=time_step)
 
 
-class Table(Protocol):
+class Columnar(Protocol):
     """Columns by name, from a file of any kind."""
 
     @property
@@ -122,24 +124,24 @@ class Parsed(NamedTuple):
         return Series(self.inputs, self.targets, self.labels, self.channels, self.time_step)
 
 
-def parse(table: Table, layout: Layout, targets: bool) -> Parsed:
+def parse(table: Columnar, layout: FileLayout, targets: bool) -> Parsed:
     """The sequences of a table. If `targets`, the table must have targets; otherwise it may have them."""
     wide = layout.form == "wide" or (layout.form == "auto" and _looks_wide(table, layout))
     _check_columns(table, layout, targets, wide)
     return _wide(table, layout) if wide else _long(table, layout)
 
 
-def _roles(table: Table, layout: Layout) -> tuple[str, str, tuple[str, ...]]:
+def _roles(table: Columnar, layout: FileLayout) -> tuple[str, str, tuple[str, ...]]:
     """The columns of the sequence, the time and the targets; empty if the table has none."""
     sequence = layout.sequence or ("sequence" if "sequence" in table.header else "")
     there = [name for name in ORDER if name in table.header and name not in layout.channels]
     if not layout.time and len(there) > 1:
         raise checks.InputError(f"{table.path} has columns 'time' and 'step'; keep the one that orders the rows.")
-    targets = layout.targets or (("target",) if "target" in table.header else ())
+    targets = layout.targets or (("target",) if "target" in table.header and layout.targets is not None else ())
     return sequence, layout.time or (there[0] if there else ""), targets
 
 
-def _channels(table: Table, layout: Layout) -> list[str]:
+def _channels(table: Columnar, layout: FileLayout) -> list[str]:
     if layout.channels:
         return list(layout.channels)
     sequence, time, targets = _roles(table, layout)
@@ -149,7 +151,7 @@ def _channels(table: Table, layout: Layout) -> list[str]:
     return rest
 
 
-def _check_columns(table: Table, layout: Layout, targets: bool, wide: bool) -> None:
+def _check_columns(table: Columnar, layout: FileLayout, targets: bool, wide: bool) -> None:
     sequence, time, _ = _roles(table, layout)
     chosen = {
         "sequence": (sequence,) if sequence or layout.single or wide else ("sequence",),
@@ -165,12 +167,12 @@ def _check_columns(table: Table, layout: Layout, targets: bool, wide: bool) -> N
     if layout.times in ("input", "resample") and not time and not wide:
         remedy = "Name the column with --time-column."
         checks.fail("times", "be auto or ignore for a file without a column of times", layout.times, remedy)
-    both = {name for name in layout.channels if name in (sequence, time, *layout.targets)}
+    both = {name for name in layout.channels if name in (sequence, time, *(layout.targets or ()))}
     if both:
         checks.fail("channels", "not have the column of sequences, times or targets", sorted(both)[0])
 
 
-def _need(table: Table, name: str, option: str) -> None:
+def _need(table: Columnar, name: str, option: str) -> None:
     if name not in table.header:
         remedy = checks.closest(name, table.header) or (f"Name it with {option}." if option else "")
         there = ", ".join(table.header)
@@ -183,7 +185,7 @@ def _need(table: Table, name: str, option: str) -> None:
 class _Rows(NamedTuple):
     """The rows of a table, grouped by sequence."""
 
-    table: Table
+    table: Columnar
     order: np.ndarray | None  # [rows] the row at each place; None if they are grouped already
     names: list[str]  # of the sequences
     lengths: np.ndarray  # [N]
@@ -199,7 +201,7 @@ class _Rows(NamedTuple):
         return np.cumsum(self.lengths) - self.lengths
 
 
-def _long(table: Table, layout: Layout) -> Parsed:
+def _long(table: Columnar, layout: FileLayout) -> Parsed:
     sequence, time, targets = _roles(table, layout)
     targets = tuple(name for name in targets if name in table.header)
     channels = _channels(table, layout)
@@ -218,7 +220,7 @@ def _long(table: Table, layout: Layout) -> Parsed:
 
 
 def _read(
-    table: Table, readings: dict[str, Reading], targets: tuple[str, ...], channels: list[str], layout: Layout
+    table: Columnar, readings: dict[str, Reading], targets: tuple[str, ...], channels: list[str], layout: FileLayout
 ) -> tuple[dict[str, Any], np.ndarray]:
     """The columns. A single target is read as numbers if its first cells are decimal numbers, and otherwise as text."""
     cells = [cell.replace(",", ".") for name in targets[:1] for cell in table.head(name)]
@@ -232,7 +234,7 @@ def _read(
     return table.read({**readings, **dict.fromkeys(targets, "texts")}, channels, layout.missing)
 
 
-def _order(table: Table, time: str, codes: np.ndarray, times: np.ndarray | None) -> np.ndarray | None:
+def _order(table: Columnar, time: str, codes: np.ndarray, times: np.ndarray | None) -> np.ndarray | None:
     """The rows by sequence, and within a sequence by time; None if they are in this order already."""
     steps = np.diff(codes)
     if (steps >= 0).all() and (times is None or (np.diff(times)[steps == 0] > 0).all()):
@@ -265,6 +267,16 @@ def _targets(
     return (Ragged(chosen, rows.lengths) if per_step else chosen), labels
 
 
+def targets_of_rows(
+    table: Columnar, columns: list[np.ndarray | Texts], names: tuple[str, ...]
+) -> tuple[np.ndarray | None, tuple[str, ...]]:
+    """The targets of a table whose rows are sequences, and the names of the classes."""
+    count = len(columns[0].codes if isinstance(columns[0], Texts) else columns[0]) if columns else 0
+    made, labels = _targets(_Rows(table, None, [], np.ones(count, dtype=np.int64)), columns, names, "series")
+    assert not isinstance(made, Ragged)
+    return made, labels
+
+
 def _per_step(rows: _Rows, column: np.ndarray | Texts, name: str, flat: np.ndarray, per: Per) -> bool:
     """Whether the target is one per step: if it changes within all sequences, and these are several."""
     varies = (flat != np.repeat(flat[rows.starts], rows.lengths, axis=0)).any(axis=1)
@@ -290,7 +302,7 @@ def _fail_differs(
     rows.table.fail(rows.row(at), name, reason)
 
 
-def _meaning(table: Table, column: str, texts: Texts, codes: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
+def _meaning(table: Columnar, column: str, texts: Texts, codes: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
     """Classes or values, depending on the texts, and the names of the classes."""
     values = [number_or_none(text) for text in texts.names]
     for code, value in enumerate(values):
@@ -307,7 +319,7 @@ def _meaning(table: Table, column: str, texts: Texts, codes: np.ndarray) -> tupl
 # Times
 
 
-def _timed(table: Table, parsed: Parsed, times: Ragged, layout: Layout) -> Parsed:
+def _timed(table: Columnar, parsed: Parsed, times: Ragged, layout: FileLayout) -> Parsed:
     """What irregular times become."""
     inside = np.ones(len(times.values), dtype=bool)
     inside[times.starts[:-1]] = False  # the first step of a sequence has none before it
@@ -325,7 +337,7 @@ def _timed(table: Table, parsed: Parsed, times: Ragged, layout: Layout) -> Parse
     return parsed._replace(inputs=inputs, channels=(*parsed.channels, SINCE))
 
 
-def _resampled(table: Table, parsed: Parsed, times: Ragged, step: float) -> Parsed:
+def _resampled(table: Columnar, parsed: Parsed, times: Ragged, step: float) -> Parsed:
     """The sequences at equal steps: values between their neighbours in time, classes of the nearest step."""
     inputs, targets = [], []
     counts = [1 + int((times[n][-1] - times[n][0]) / step + 1e-9) for n in range(len(times))]
@@ -352,14 +364,16 @@ def _between(grid: np.ndarray, times: np.ndarray, values: np.ndarray) -> np.ndar
 # Wide form
 
 
-def _looks_wide(table: Table, layout: Layout) -> bool:
+def _looks_wide(table: Columnar, layout: FileLayout) -> bool:
     """Whether the table has no times, only numbered columns beside the targets, and each sequence once."""
     sequence, time, targets = _roles(table, layout)
     if time or (layout.channels and set(layout.channels) <= set(table.header)):
         return False
     names = [name for name in table.header if name not in {sequence, *targets}]
-    rows = table.head(sequence) if sequence in table.header else []
-    return len(names) > 2 and _numbered(names) is not None and len(set(rows)) == len(rows)
+    numbered, rows = _numbered(names), table.head(sequence) if sequence in table.header else []
+    if layout.size and numbered and (len(names) == layout.size or len(numbered) != layout.size):
+        return False
+    return len(names) > 2 and numbered is not None and len(set(rows)) == len(rows)
 
 
 def _numbered(names: Iterable[str]) -> dict[str, list[str]] | None:
@@ -378,7 +392,7 @@ def _numbered(names: Iterable[str]) -> dict[str, list[str]] | None:
     return {name: [columns[n] for n in sorted(columns)] for name, columns in channels.items()}
 
 
-def _wide(table: Table, layout: Layout) -> Parsed:
+def _wide(table: Columnar, layout: FileLayout) -> Parsed:
     sequence, _, targets = _roles(table, layout)
     targets = tuple(name for name in targets if name in table.header)
     others = [name for name in table.header if name not in {sequence, *targets}]
@@ -394,8 +408,7 @@ def _wide(table: Table, layout: Layout) -> Parsed:
     lengths = _known(values)
     _check_wide(table, values, lengths, flat, layout.missing)
     inputs = Ragged(values[np.arange(values.shape[1]) < lengths[:, None]], lengths)
-    rows = _Rows(table, None, [], np.ones(len(values), dtype=np.int64))
-    made = _targets(rows, [columns[name] for name in targets], targets, "series")
+    made = targets_of_rows(table, [columns[name] for name in targets], targets)
     names = tuple(columns[sequence].names[n] for n in columns[sequence].codes) if sequence else ()
     known = tuple(name.rstrip("_ .-") for name in channels)
     return Parsed(inputs, names, known if all(known) and len(set(known)) == len(known) else (), *made)
@@ -407,7 +420,7 @@ def _known(values: np.ndarray) -> np.ndarray:  # [N] int64
     return np.where(there.any(axis=1), values.shape[1] - there[:, ::-1].argmax(axis=1), 0).astype(np.int64)
 
 
-def _check_wide(table: Table, values: np.ndarray, lengths: np.ndarray, columns: list[str], missing: bool) -> None:
+def _check_wide(table: Columnar, values: np.ndarray, lengths: np.ndarray, columns: list[str], missing: bool) -> None:
     if not lengths.all():
         row = int((lengths == 0).argmax())
         table.fail(row, columns[0], "the row has no values")
