@@ -5,7 +5,7 @@ import torch
 from scipy.special import softmax
 
 from autapse import checks
-from autapse.models import Classifier, Regressor, Tagger
+from autapse.models import Classifier, Regressor, StepRegressor, Tagger
 from autapse.models.readout import KINDS, Readout
 from tolerance import close
 
@@ -124,3 +124,12 @@ def test_bad_settings(kind, settings, message):
 def test_streaming_needs_a_cell_that_looks_back():
     with pytest.raises(checks.InputError, match="cell must not look ahead with streaming; got 'ImplicitGRU'"):
         Classifier("implicitgru", 3, 2, 4, streaming=True)
+
+
+def test_values_at_every_step_are_in_the_unit_of_the_targets():
+    torch.manual_seed(0)
+    model, x = StepRegressor("gru", 3, 2, 4, target_mean=[5.0, -3.0], target_scale=[2.0, 10.0]), batch().float()
+    twin = torch.nn.GRU(3, 4, batch_first=True)
+    twin.load_state_dict(model.layer.state_dict())
+    out = model.head(twin(x)[0])
+    close(model(x), torch.stack([5 + 2 * out[..., 0], -3 + 10 * out[..., 1]], dim=-1))

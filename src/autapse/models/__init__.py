@@ -4,12 +4,13 @@ from autapse.models.base import SequenceModel
 from autapse.models.classifier import Classifier
 from autapse.models.language_model import LanguageModel
 from autapse.models.question_answering import QuestionAnswering
-from autapse.models.regressor import Regressor
+from autapse.models.regressor import Regressor, StepRegressor
 from autapse.models.tagger import Tagger
 
 MODELS: dict[str, type[SequenceModel]] = {
     "classification": Classifier,
     "regression": Regressor,
+    "regression per step": StepRegressor,
     "tagging": Tagger,
     "language": LanguageModel,
     "question answering": QuestionAnswering,
@@ -22,5 +23,6 @@ __all__ = [
     "QuestionAnswering",
     "Regressor",
     "SequenceModel",
+    "StepRegressor",
     "Tagger",
 ]

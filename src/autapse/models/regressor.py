@@ -1,9 +1,9 @@
-"""Values for each sequence."""
+"""Values for each sequence, or at every step."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -46,7 +46,10 @@ class Regressor(SequenceModel):
             self.register_buffer("target_scale", like.new_tensor(target_scale or [1.0] * output_size))
 
     def forward(self, x: Tensor, lengths: Any = None, keys: Any = None) -> Tensor:  # [B, T, D] -> [B, K]
-        output = self.at_end(x, lengths, keys)
+        return self._in_unit(self.at_end(x, lengths, keys))
+
+    def _in_unit(self, output: Tensor) -> Tensor:  # [..., K]
+        """The head's output in the unit of the targets."""
         return torch.addcmul(self.target_mean, output, self.target_scale) if self.scaled else output
 
     def predict(self, x: Tensor, lengths: Any = None) -> Tensor:  # [B, K]
@@ -60,3 +63,19 @@ class Regressor(SequenceModel):
             [B, output_size].
         """
         return self._predicted(x, lengths)
+
+
+class StepRegressor(Regressor):
+    """Values at every step, [B, T, output_size]. Those after the end of a sequence have no meaning.
+
+    `target_mean` and `target_scale` have the mean and the deviation of each target, as in `Regressor`.
+
+    >>> model = StepRegressor("gru", 3, 2, hidden_size=8)
+    >>> model(torch.zeros(4, 7, 3), lengths=[7, 5, 2, 1]).shape
+    torch.Size([4, 7, 2])
+    """
+
+    every_step: ClassVar[bool] = True
+
+    def forward(self, x: Tensor, lengths: Any = None, keys: Any = None) -> Tensor:  # [B, T, D] -> [B, T, K]
+        return self._in_unit(self.at_each(x, lengths, keys))

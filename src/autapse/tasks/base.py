@@ -71,7 +71,6 @@ class Signature:
         scale: The model then divides by this; empty for 1.
         target_mean: Regression: mean of the targets, one per value; empty for 0.
         target_scale: Regression: standard deviation of the targets; empty for 1.
-        channels: Names of the channels, in the order of the columns; empty if they have no names.
         length: Number of steps of a typical sequence; 0 if it is not known.
 
     Example:
@@ -90,7 +89,6 @@ class Signature:
     scale: tuple[float, ...] = ()
     target_mean: tuple[float, ...] = ()
     target_scale: tuple[float, ...] = ()
-    channels: tuple[str, ...] = ()
     length: int = 0
 
 

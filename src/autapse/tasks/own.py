@@ -83,6 +83,7 @@ class OwnData(Stored):
             output_size=len(train.labels) or targets.shape[1],
             channels=train.channels,
             classes=train.labels,
+            length=int(np.median(train.inputs.lengths)),
             **self._scaling(train.inputs),
         )
         if train.labels:

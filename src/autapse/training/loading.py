@@ -14,6 +14,8 @@ from autapse.training.checkpoint import load_weights, read_file, read_run
 from autapse.training.config import RunConfig
 from autapse.training.model import make_model
 
+NEWER = ("channels", "length")  # fields of a signature that are empty in runs of older versions
+
 
 def find_run(path: str | Path) -> Path:
     """The folder of a run.
@@ -75,8 +77,7 @@ def load_run(
 def check_data(present: Signature, known: Signature, source: object) -> None:
     """Refuse data that are not those of a run, as far as the signature shows."""
     changed = [f.name for f in dataclasses.fields(known) if getattr(known, f.name) != getattr(present, f.name)]
-    if not known.channels:  # runs of older versions have no names of channels
-        changed = [name for name in changed if name != "channels"]
+    changed = [name for name in changed if getattr(known, name) or name not in NEWER]
     if changed:
         raise checks.InputError(
             f"The data of {source} changed since it was trained: {', '.join(changed)} differ. Put the old data back."

@@ -27,7 +27,7 @@ def make_model(
         signature: the kind and the sizes of the task's data; by default `task.signature()`, which reads the data.
 
     Returns:
-        A `Classifier`, `Regressor`, `Tagger`, `LanguageModel` or `QuestionAnswering`.
+        A `Classifier`, `Regressor`, `StepRegressor`, `Tagger`, `LanguageModel` or `QuestionAnswering`.
 
     >>> from autapse.tasks import Adding
     >>> from autapse.training import ModelConfig
@@ -63,5 +63,5 @@ def make_model(
         streaming=model.streaming,
         length=known.length,
         device=device,
-        **(targets if known.kind == "regression" else {}),
+        **(targets if "regression" in known.kind else {}),
     )
