@@ -13,6 +13,7 @@ from tyro.conf import OmitArgPrefixes
 
 from autapse import checks, files, terminal
 from autapse.cli.parse import parse, positional, wants_help
+from autapse.cli.summary import print_summary
 from autapse.data.catalogue import ARCHIVE, DATA_SETS, misspelt
 from autapse.tasks import TASKS, Archive, OwnSeries, Task, task_class
 from autapse.tasks.series import SUFFIXES
@@ -145,18 +146,3 @@ def train_shown(
     place = folder() if trainer.world.leads else Path()
     with screen:
         return trainer.start(place).train(), place
-
-
-def print_summary(console: Any, summary: Summary, config: RunConfig) -> None:
-    """Print the test score with the best possible and the trivial score, in two lines."""
-    floor = summary.floor
-    against = f"trivial ({config.task.baseline_text}): {summary.baseline:.4g}"
-    against += "" if floor is None else f"; best possible: {floor:.4g}"
-    test = "not finite" if summary.test is None else f"{summary.test:.4g}"
-    line = f"{summary.cell}  {summary.parameters} parameters  test {summary.metric} {test}  ({against})"
-    console.print(line)
-    solved = summary.solved_step
-    took = f"{summary.steps} steps in {summary.seconds:.1f} s, best at step {summary.best_step}"
-    took += f", solved (below {config.task.solved:g}) at step {solved}" if solved is not None else ""
-    took += f", {summary.rescues} gradients rescued" if summary.rescues else ""
-    console.print(took)
