@@ -169,16 +169,12 @@ class Cell(nn.Module):
         read = [s for offset in self.stencil if offset < 0 for s in carried[count * (-offset - 1) : count * -offset]]
         return (*self.checked(self.step(u, tuple(read), weights, t), len(u)), *carried[:-count])
 
-    @property
-    def is_solved(self) -> bool:
-        """Whether each step solves an equation, and has a report."""
-        return False
+    is_solved: bool = False
+    """Whether each step solves an equation, and has a report. Such a cell has `solved_step`."""
 
-    def reported_step(
-        self, u: Tensor, carried: State, weights: Any, t: int, check: bool = True
-    ) -> tuple[State, SolveReport | None]:
-        """`advance`, and the report with one entry per row; None if no equation is solved."""
-        return self.advance(u, carried, weights, t, check), None
+    def solved_step(self, u: Tensor, state: State, weights: Any) -> tuple[State, SolveReport]:
+        """`step`, and its report with one entry per row. The caller disables autocast, which is too coarse."""
+        raise NotImplementedError(f"{type(self).__name__} solves no equation.")
 
     def jacobian(
         self,

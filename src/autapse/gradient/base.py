@@ -92,7 +92,7 @@ class Gradient(ABC):
         self,
         system: Solved,
         z: Tensor,  # the solution, which has no graph
-        converged: Tensor,  # [N, 1] bool, the rows of converged problems: the others have no gradient
+        converged: Tensor | None,  # [N, 1] bool, rows of converged problems: others have no gradient. None: all
         rtol: float,  # tolerance of the adjoint, used if the gradient's own rtol is None
         note: Callable[[LinearReport], None],  # called with the report of the adjoint solve
     ) -> Tensor:

@@ -47,7 +47,7 @@ class Implicit(Gradient):
             checks.fail("solver", "be a linear solver such as GMRES()", self.solver, kind=checks.KindError)
 
     def attach(
-        self, system: Solved, z: Tensor, converged: Tensor, rtol: float, note: Callable[[LinearReport], None]
+        self, system: Solved, z: Tensor, converged: Tensor | None, rtol: float, note: Callable[[LinearReport], None]
     ) -> Tensor:
         adjoint = system.adjoint()
         if adjoint is None:
@@ -70,7 +70,7 @@ class LinearAdjoint(Adjoint):
         operands: tuple[Tensor, ...],
         solver: LinearSolver,
         rtol: float,
-        converged: Tensor,
+        converged: Tensor | None,
         note: Callable[[LinearReport], None],
     ) -> None:
         self.system, self.operands, self.solver, self.rtol = system, operands, solver, rtol
@@ -82,7 +82,8 @@ class LinearAdjoint(Adjoint):
         places: list[int] = []
 
         def pull(z: Tensor, gradient: Tensor, *operands: Tensor) -> tuple[Tensor, ...]:
-            gradient = torch.where(self.converged, gradient, 0.0)
+            if self.converged is not None:
+                gradient = torch.where(self.converged, gradient, 0.0)
             pulled, report = self.system.pull(z, gradient, self.solver, self.rtol)
             self.note(report)
             _warn(report, self.rtol)

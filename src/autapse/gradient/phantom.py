@@ -33,6 +33,6 @@ class Phantom(Gradient):
         checks.number("damping", self.damping, above=0.0, high=1.0)
 
     def attach(
-        self, system: Solved, z: Tensor, converged: Tensor, rtol: float, note: Callable[[LinearReport], None]
+        self, system: Solved, z: Tensor, converged: Tensor | None, rtol: float, note: Callable[[LinearReport], None]
     ) -> Tensor:
         return followed(system, z, converged, self.steps, self.damping)

@@ -31,15 +31,15 @@ class Unrolled(Gradient):
         checks.integer("steps", self.steps, minimum=1)
 
     def attach(
-        self, system: Solved, z: Tensor, converged: Tensor, rtol: float, note: Callable[[LinearReport], None]
+        self, system: Solved, z: Tensor, converged: Tensor | None, rtol: float, note: Callable[[LinearReport], None]
     ) -> Tensor:
         return followed(system, z, converged, self.steps, 1.0)
 
 
-def followed(system: Solved, z: Tensor, converged: Tensor, steps: int, damping: float) -> Tensor:
+def followed(system: Solved, z: Tensor, converged: Tensor | None, steps: int, damping: float) -> Tensor:
     """The solution with a graph of `steps` damped steps, or without a graph for unsolved problems."""
     result = z
     for _ in range(steps):
         value = system.evaluate(result)
         result = value if damping == 1.0 else torch.lerp(result, value, damping)
-    return torch.where(converged, result, z)
+    return result if converged is None else torch.where(converged, result, z)

@@ -204,10 +204,8 @@ class System(ABC):
     def linearize(self, z: Tensor) -> tuple[Tensor, Linear]:
         """F(z), and the derivative of F at z."""
 
-    @property
-    def extent(self) -> int:
-        """The number of positions of the longest problem, from which solvers choose their iteration limit."""
-        return 1
+    extent: int = 1
+    """The number of positions of the longest problem, from which solvers choose their iteration limit."""
 
     # For systems on a line -------------------------------------------------------------------------------------
 
@@ -224,8 +222,8 @@ class System(ABC):
         """One evaluation: the other rows, computed exactly from the free ones, the residual, and a correction."""
         raise NotImplementedError(f"{type(self).__name__} has no elementwise couplings: use Anderson() or Newton().")
 
-    def relaxed(self, start: Tensor, settings: Relaxing) -> tuple[Tensor, SolveReport] | None:
-        """Run all of `Tridiagonal`, if the system has a faster implementation. Otherwise None."""
+    def relaxed(self, start: Tensor | None, settings: Relaxing) -> tuple[Tensor, SolveReport] | None:
+        """Run all of `Tridiagonal`, from zero by default, if the system has a faster implementation. Otherwise None."""
         return None
 
     def select_free(self, rows: Tensor) -> Tensor:

@@ -46,9 +46,8 @@ class Tridiagonal(AcceleratedSolver):
     def solve(
         self, system: System, start: Tensor | None = None, rtol: float | None = None
     ) -> tuple[Tensor, SolveReport]:
-        z = system.zero() if start is None else start
         settings = Relaxing(self._tolerance(rtol), self.atol, self._limit_for(system), *self._acceleration)
-        return system.relaxed(z, settings) or super().solve(system, z, rtol)
+        return system.relaxed(start, settings) or super().solve(system, start, rtol)
 
 
 class Relaxed(Accelerated):

@@ -28,8 +28,8 @@ class Unfold(ABC):
 
     unsolved: ClassVar[str] = "Their states are kept as they are."
     """What happens to sequences that were not solved, and what to try; part of the warning."""
-    native: bool = False
-    """Whether a call runs in the native library."""
+    may_use_torch: bool = False
+    """Whether torch's own op may replace a call, if torch has one for the layer."""
 
     @abstractmethod
     def check(self, cell: type[Cell] | Cell) -> None:
@@ -47,6 +47,10 @@ class Unfold(ABC):
         if start_states is not None or keys is not None:
             name, cell = "keys" if start_states is None else "start_states", type(next(iter(cells.values()))).__name__
             checks.fail(name, f"be None for {cell}: only implicit layers start from a solution", "a value")
+        return self
+
+    def for_layer(self) -> Unfold:
+        """The strategy of a new layer: the same object, unless it has a state, which belongs to one layer."""
         return self
 
     def words(self) -> list[str]:
