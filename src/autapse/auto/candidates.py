@@ -44,7 +44,7 @@ def candidates(
     """
     base = recipe(task, model=model, training=training)
     variants = dict(VARIANTS)
-    if spread > DIFFERENT_SCALES and task.scaling == "auto" and not getattr(task.signature(), "level_mean", ()):
+    if spread > DIFFERENT_SCALES and task.scaling == "auto" and not task.signature().level_mean:
         variants = {**PER_SERIES, **variants}
     if task.kind in PER_STEP:
         del variants["recurrent readout"]

@@ -21,12 +21,15 @@ from autapse.tasks.own import OwnData
 from autapse.tasks.stored import Examples
 from autapse.training.config import RunConfig
 from autapse.training.log import Quiet, Show
+from autapse.training.loop import threads
 
 SECONDS = 120.0
 SEARCH = 0.4  # of the time, for the search
 MARGIN = 0.85  # of the time that is left, for the steps of the last training: the rest absorbs what slows it down
 STEPS = 400  # of one trial, at most
 FEWEST_STEPS = 80  # of one trial: fewer tell nothing
+SLOW = 0.2  # seconds per step, above which more than one thread is tried
+FASTER = 0.75  # of the time with one thread, that it must then take
 SMALLEST = 8  # training sequences, below which nothing is compared
 
 
@@ -134,9 +137,9 @@ def _search(trials: list[Trial], data: Folded, start: float, seconds: float, sho
             trial.ended = "no time"
         steps = min(steps, first.candidate.config.training.steps)
         best = race(trials[:count], pool, folds, steps, until, show.note)
-    how = f"{data.count}-fold cross-validation" if data.count > 1 else "a validation set"
-    score = f"{best.score:.4g} after {steps} steps"
-    return best, f"{best.candidate.name}: validation score {score}, the best of {count} by {how}"
+    folds = f"{folds} of {data.count} folds" if data.count > 1 else "a validation set"
+    better = "the best" if best is not first else "no other one was clearly better"
+    return best, f"{best.candidate.name}: {better} of {count}, compared on {folds} after {steps} steps each"
 
 
 def _plan(trials: int, folds: int, steps: float) -> tuple[int, int, int] | None:
@@ -156,6 +159,12 @@ def _last_training(best: Trial, data: Examples, left: float, runs: int, fixed: s
     if fixed & {"steps", "epochs"}:
         return config
     job = Job(model=config.model, training=config.training, signature=best.signature, fold=0, until=0.0)
-    step = seconds_per_step(job, Data(data.inputs, data.targets))
+    whole = Data(data.inputs, data.targets)
+    with threads(1):
+        step, chosen = seconds_per_step(job, whole), config.training.threads
+    if step > SLOW and torch.get_num_threads() > 1 and "threads" not in fixed:
+        together = seconds_per_step(job, whole)
+        step, chosen = (together, None) if together < FASTER * step else (step, chosen)
     steps = max(1, min(config.training.steps, int(MARGIN * time_each / step)))
-    return replace(config, training=replace(config.training, steps=steps, seconds=round(time_each, 1)))
+    limits: dict[str, Any] = {"steps": steps, "seconds": round(time_each, 1), "threads": chosen}
+    return replace(config, training=replace(config.training, **limits))

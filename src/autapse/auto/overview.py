@@ -11,6 +11,7 @@ from autapse.records import Record
 from autapse.tasks import IGNORE
 from autapse.tasks.base import Kind
 from autapse.tasks.own import OwnData
+from autapse.tasks.scaling import scale_range
 
 MOST_NAMES = 12  # of channels and classes that are printed
 
@@ -39,7 +40,7 @@ class Look(Record):
     """Standard deviation of each channel."""
     series_spread: float
     """How much the scale differs between series: the standard deviation of the logarithm of a series' own standard
-    deviation, in the channel where this is largest. 0.7 is a factor of 2, 2.3 is a factor of 10."""
+    deviation, the median over the channels. 0.7 is a factor of 2, 2.3 is a factor of 10."""
     reasons: tuple[str, ...] = ()
     """What was chosen, and why."""
 
@@ -91,7 +92,8 @@ def look(task: OwnData) -> Look:
         missing=float(np.isnan(values).mean()),
         means=tuple(means.astype(float).tolist()),
         deviations=tuple(deviations.astype(float).tolist()),
-        series_spread=_series_spread(train.inputs),
+        series_spread=scale_range(train.inputs),
+        reasons=task.input_scaling().reasons,
     )
 
 
@@ -101,20 +103,6 @@ def _counts(targets: np.ndarray | Ragged, labels: tuple[str, ...]) -> dict[str, 
     flat = dense(targets)
     counts = np.bincount(flat[flat != IGNORE], minlength=len(labels))
     return dict(zip(labels, counts.tolist(), strict=True))
-
-
-def _series_spread(inputs: Ragged) -> float:
-    """The largest standard deviation, over channels, of the logarithm of the series' own standard deviations."""
-    values = np.nan_to_num(inputs.values.astype(np.float64))
-    firsts = inputs.starts[:-1]
-    counts = inputs.lengths[:, None]
-    means = np.add.reduceat(values, firsts) / counts
-    squares = np.add.reduceat(np.square(values - np.repeat(means, inputs.lengths, axis=0)), firsts) / counts
-    spreads = []
-    for channel in np.sqrt(squares).T:
-        varied = channel[channel > 0]
-        spreads.append(float(np.log(varied).std()) if len(varied) > 1 else 0.0)
-    return max(spreads, default=0.0)
 
 
 def _range(values: tuple[float, ...]) -> str:

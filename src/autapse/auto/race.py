@@ -88,7 +88,7 @@ def _drop_losers(trials: list[Trial]) -> None:
     leader = min(running, key=lambda trial: trial.loss)
     for trial in running:
         if trial is not leader and advantage(leader, trial) > SURE:
-            trial.ended = f"dropped after fold {len(trial.outcomes)}"
+            trial.ended = f"out after fold {len(trial.outcomes)}"
 
 
 def winner(trials: list[Trial]) -> Trial:

@@ -20,7 +20,7 @@ from autapse.training.evaluation import measure
 from autapse.training.feeds import Tensors
 from autapse.training.loading import check_data, find_run
 from autapse.training.log import MetricsLog, Show
-from autapse.training.loop import Loop, json_number, mapped
+from autapse.training.loop import Loop, json_number, mapped, threads
 from autapse.training.scores import make_tally
 from autapse.training.signals import stop_signals
 from autapse.training.summary import Summary
@@ -178,7 +178,7 @@ class Trainer(Loop):
             words = f"started with {progress.processes} processes and continues with {self.world.size}"
             self.show.note(f"{self.folder} was {words}: the result is equal up to rounding, not to the bit.")
             progress.processes = self.world.size
-        for change in saved.environment.changes(Environment.present()) if saved.environment else []:
+        for change in saved.environment.changes(self._environment()) if saved.environment else []:
             self.show.note(f"{self.folder} was {change}")
 
     # The loop ---------------------------------------------------------------------------------------------------
@@ -265,7 +265,7 @@ class Trainer(Loop):
             config=self.config,
             signature=self.signature,
             progress=self.progress,
-            environment=Environment.present(),
+            environment=self._environment(),
             model=self.model.state_dict(),
             best=self.best,
             optimizer=checkpoint.optimizer_state(self.optimizer, self.model),
@@ -273,6 +273,10 @@ class Trainer(Loop):
             solutions={} if solutions is None else solutions.state_dict(),
             carried=checkpoint.flatten(carried),
         )
+
+    def _environment(self) -> Environment:
+        with threads(self.settings.threads):
+            return Environment.present()
 
     def _open_log(self) -> None:
         if self.world.leads:
