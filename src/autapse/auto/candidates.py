@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from autapse.auto.recipes import PER_STEP, recipe
 from autapse.tasks.own import OwnData
@@ -23,7 +23,7 @@ DIFFERENT_SCALES = 0.7  # series that differ by a factor of 2
 
 
 @dataclass(frozen=True, eq=False)
-class Candidate:
+class Variant:
     """A configuration with a name."""
 
     name: str
@@ -32,7 +32,7 @@ class Candidate:
 
 def candidates(
     task: OwnData, spread: float, model: Mapping[str, Any], training: Mapping[str, Any], given: set[str]
-) -> list[Candidate]:
+) -> list[Variant]:
     """The recipe first, then its variants.
 
     Args:
@@ -43,25 +43,28 @@ def candidates(
         given: names of the options that the user gave. No variant changes them.
     """
     base = recipe(task, model=model, training=training)
+    if base.model.streaming and task.scaling == "auto" and task.signature().level_mean:
+        base = changed(base, {"task": {"scaling": "channel"}})  # the scale of a whole series is known only at its end
     variants = dict(VARIANTS)
-    if spread > DIFFERENT_SCALES and task.scaling == "auto" and not task.signature().level_mean:
+    by_channel = task.scaling == "auto" and not task.signature().level_mean
+    if spread > DIFFERENT_SCALES and by_channel and not base.model.streaming:
         variants = {**PER_SERIES, **variants}
     if task.kind in PER_STEP:
         del variants["recurrent readout"]
         variants["no front end"] = {"model": {"front": "none"}}
-    all_ = [Candidate("recipe", base)]
+    all_ = [Variant("recipe", base)]
     for name, change in variants.items():
         touched = {setting for part in change.values() for setting in part}
         if touched & given or (base.model.front == "none" and "front" in str(change.get("model", ""))):
             continue
-        all_.append(Candidate(name, changed(base, change)))
+        all_.append(Variant(name, changed(base, change)))
     return all_
 
 
 def changed(config: RunConfig, change: Mapping[str, Mapping[str, Any]]) -> RunConfig:
     """A config with other settings."""
     return RunConfig(
-        task=replace(config.task, **change.get("task", {})),
+        task=cast("OwnData", config.task).changed(**change["task"]) if "task" in change else config.task,
         model=replace(config.model, **change.get("model", {})),
         training=replace(config.training, **change.get("training", {})),
     )

@@ -26,8 +26,8 @@ from autapse.training.loop import threads
 SECONDS = 120.0
 SEARCH = 0.4  # of the time, for the search
 MARGIN = 0.85  # of the time that is left, for the steps of the last training: the rest absorbs what slows it down
-STEPS = 400  # of one trial, at most
-FEWEST_STEPS = 80  # of one trial: fewer tell nothing
+STEPS = (400, 200, 100)  # of one trial, as time allows: fewer tell nothing
+SLOWER = 1.2  # than the recipe, for the slower candidates and the start of the helpers
 SLOW = 0.2  # seconds per step, above which more than one thread is tried
 FASTER = 0.75  # of the time with one thread, that it must then take
 SMALLEST = 8  # training sequences, below which nothing is compared
@@ -105,7 +105,7 @@ def choose(
     training.pop("seconds", None)
     seen = look(task)
     fixed = {*model, *training, *(given or ())}
-    whole = replace(task, validation=0.0)
+    whole = task.changed(validation=0.0)
     field = candidates(whole, seen.series_spread, model, training, fixed)
     data = whole.parts().train
     trials = [Trial(one, one.config.task.signature()) for one in field]
@@ -129,27 +129,39 @@ def _search(trials: list[Trial], data: Folded, start: float, seconds: float, sho
         )
         step = seconds_per_step(job, pool.split(0)["train"])
         until = start + SEARCH * seconds
-        plan = _plan(len(trials), data.count, (until - time.time()) * min(processes, len(trials)) / step)
+        most = first.candidate.config.training.steps
+        affordable = (until - time.time()) * min(processes, len(trials)) / step
+        plan = _plan(len(trials), data.count, most, affordable)
         if plan is None:
             return first, "the recipe, because there is no time to compare others"
         count, folds, steps = plan
         for trial in trials[count:]:
             trial.ended = "no time"
-        steps = min(steps, first.candidate.config.training.steps)
         best = race(trials[:count], pool, folds, steps, until, show.note)
-    folds = f"{folds} of {data.count} folds" if data.count > 1 else "a validation set"
+    where = f"{folds} of {data.count} folds" if data.count > 1 else "a validation set"
     better = "the best" if best is not first else "no other one was clearly better"
-    return best, f"{best.candidate.name}: {better} of {count}, compared on {folds} after {steps} steps each"
+    return best, f"{best.candidate.name}: {better} of {count}, compared on {where} after {steps} steps each"
 
 
-def _plan(trials: int, folds: int, steps: float) -> tuple[int, int, int] | None:
-    """How many candidates, folds and steps of each the time allows: fewer folds first, then fewer candidates."""
+def _plan(trials: int, folds: int, most: int, affordable: float) -> tuple[int, int, int] | None:
+    """How many candidates, folds and steps of each the time allows.
+
+    Args:
+        trials: number of candidates.
+        folds: number of folds.
+        most: steps of the last training. A trial has no more.
+        affordable: steps that the time allows in all.
+
+    Returns:
+        The first plan that fits: fewer steps before fewer folds before fewer candidates. The steps are one of a few
+        numbers, so that the clock seldom changes them.
+    """
     for count in range(trials, 1, -1):
         for used in range(folds, min(folds, 2) - 1, -1):
             jobs = count + (used - 1) * (count + 1) / 2  # half of them drop out after the first fold
-            each = int(steps / jobs / 1.2)  # the slower candidates, and the start of the helpers
-            if each >= (STEPS if count == trials and used > 2 else FEWEST_STEPS):
-                return count, used, min(each, STEPS)
+            for steps in (min(number, most) for number in STEPS):
+                if jobs * steps * SLOWER <= affordable:
+                    return count, used, steps
     return None
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from autapse.auto.candidates import Candidate
+from autapse.auto.candidates import Variant
 from autapse.auto.pool import Pool
 from autapse.auto.trial import Job, Outcome
 from autapse.tasks import Signature
@@ -21,7 +21,7 @@ SURE = 1.0  # standard errors of a paired difference, by which a candidate must 
 class Trial:
     """A candidate in the race."""
 
-    candidate: Candidate
+    candidate: Variant
     signature: Signature
     outcomes: list[Outcome] = field(default_factory=list)
     ended: str = ""
