@@ -33,10 +33,11 @@ class Predict(Trust):
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """A run folder, or a checkpoint file."""
     file: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
-    """Sequences: .npy [N, T, D] or [T, D]; .npz with `inputs` and, if the sequences differ in length, `lengths`; .ts;
-    .tsv; .csv with a column `sequence`, or without a header for one sequence. Sentences: .conllu, or .txt with one word
-    per line and a blank line after each sentence. Reviews: .txt with one review per line. With -, standard input: .csv,
-    .npy or .npz, or .txt if the run is on text."""
+    """Sequences: a table like the training file (.csv, .tsv, .parquet), whose channels are found by name; .csv without
+    a header for one sequence; .npy [N, T, D] or [T, D]; .npz with `inputs` and, if the sequences differ in length,
+    `lengths`; .ts; a .wav file or a folder of them. Sentences: .conllu, or .txt with one word per line and a blank line
+    after each sentence. Reviews: .txt with one review per line. With -, standard input: .csv, .npy or .npz, or .txt if
+    the run is on text."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Write the predictions to this new file instead of printing them: .npy, .csv or .json; for sentences .txt. With -,
     print them in the form of a .csv file."""
@@ -50,12 +51,13 @@ def main(words: list[str]) -> None:
     args = parse(Predict, "predict", words)
     from autapse.cli.predictions import PIPE, WRITERS, Predictions, check_out
 
-    if args.file != PIPE and not args.file.is_file():
+    if args.file != PIPE and not (args.file.is_file() or args.file.is_dir()):
         raise checks.InputError(f"{args.file} is missing.")
     if args.out is not None:
         check_out(args.out)
     from autapse.cli.predict_words import read_text
     from autapse.data.formats.table import read_sequences
+    from autapse.tasks.series import layout_for
     from autapse.training import load_run
 
     model, config, signature = load_run(args.run, trust=args.trust)
@@ -66,7 +68,7 @@ def main(words: list[str]) -> None:
         if signature.vocabularies:
             asked, sentences = read_text(path, config.task, signature)
         else:
-            asked = read_sequences(path)
+            asked = read_sequences(path, layout_for(config.task, signature))
             check_channels(path, asked, signature)
     if sentences is not None and args.probabilities:
         checks.fail("probabilities", "be False for sentences, whose words get one tag each", True)
