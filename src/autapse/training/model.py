@@ -62,6 +62,12 @@ def make_model(
         output_norm=model.output_norm,
         streaming=model.streaming,
         length=known.length,
+        center=known.center,
+        spread=known.spread,
+        level_mean=known.level_mean,
+        level_scale=known.level_scale,
+        difference_scale=known.difference_scale,
+        missing=known.missing,
         device=device,
         **(targets if "regression" in known.kind else {}),
     )
