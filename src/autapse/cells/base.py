@@ -65,6 +65,15 @@ class Cell(nn.Module):
         self.bias = checks.boolean("bias", bias)
         self._factory: dict[str, Any] = {"device": device, "dtype": dtype}
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        held = None if hasattr(nn.Module, name) else getattr(type(self), name, None)
+        is_weight = isinstance(value, Tensor | nn.Module)
+        # Otherwise a value would replace a method, and torch would hide a module behind it.
+        if (callable(held) and (is_weight or not callable(value))) or (isinstance(held, property) and is_weight):
+            rule = f"be the method or property of {type(self).__name__}"
+            checks.fail(name, rule, type(value).__name__, f"The name {name} is reserved: choose another.")
+        super().__setattr__(name, value)
+
     # What a subclass writes -------------------------------------------------------------------------------------
 
     def affine(self) -> tuple[Tensor, Tensor | None] | None:

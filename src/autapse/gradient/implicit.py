@@ -29,6 +29,10 @@ class Implicit(Gradient):
     An adjoint that does not reach its tolerance is used as it is, with a warning. The systems of equilibria are small:
     they are solved directly, and have derivatives of any order.
 
+    Args:
+        rtol: relative tolerance of the adjoint. None: the layer chooses it.
+        solver: the solver of the adjoint system.
+
     >>> layer = autapse.ImplicitGRU(3, 4, gradient=autapse.gradient.Implicit(rtol=1e-6))
     >>> layer(torch.zeros(5, 2, 3))[0].sum().backward()
     """
@@ -36,9 +40,7 @@ class Implicit(Gradient):
     forward_remedy: ClassVar[str | None] = FORWARD_REMEDY
 
     rtol: float | None = None
-    """Relative tolerance of the adjoint. None: the layer chooses it."""
     solver: LinearSolver = field(default_factory=lambda: GMRES(max_iterations=30))
-    """The solver of the adjoint system."""
 
     def __post_init__(self) -> None:
         if self.rtol is not None:

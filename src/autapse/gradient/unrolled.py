@@ -20,12 +20,14 @@ class Unrolled(Gradient):
     If F contracts, the gradient is exact in the limit of large k. It has derivatives of any order, and needs the memory
     of k evaluations.
 
+    Args:
+        steps: k, the number of steps.
+
     >>> layer = autapse.ImplicitGRU(3, 4, gradient=autapse.gradient.Unrolled(5))
     >>> layer(torch.zeros(5, 2, 3))[0].sum().backward()
     """
 
     steps: int
-    """k, the number of steps."""
 
     def __post_init__(self) -> None:
         checks.integer("steps", self.steps, minimum=1)

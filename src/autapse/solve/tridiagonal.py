@@ -30,11 +30,8 @@ class Tridiagonal(AcceleratedSolver):
     """
 
     window: int = 8
-    """How many steps are remembered for the acceleration; 0 is the plain iteration."""
     threshold: float = 0.3
-    """Relative residual below which steps are accelerated."""
     guard: float = 1.2
-    """The largest factor of the residual after an accelerated step."""
 
     def _iteration(self, goal: Goal) -> Relaxed:
         return Relaxed(goal, *self._acceleration)

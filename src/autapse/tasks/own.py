@@ -40,7 +40,7 @@ class OwnData(Stored):
     def __init_subclass__(cls, **keywords: Any) -> None:
         """The help of a task also describes the options that all tasks with people's own data have."""
         super().__init_subclass__(**keywords)
-        cls.__doc__ = inherited(cls.__doc__, OwnData.__doc__)
+        cls.__doc__ = inherited(cls)
 
     def __post_init__(self) -> None:
         super().__post_init__()

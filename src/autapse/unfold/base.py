@@ -16,11 +16,17 @@ from autapse.solve import SolveReport
 
 
 class Unfolded(NamedTuple):
-    """The states of a cell over a batch of sequences."""
+    """The states of a cell over a batch of sequences.
 
-    states: State  # one [N, S] per state: after each step
-    final: State  # one [B, S] per carried tensor: at each sequence's own end
-    report: SolveReport | None = None  # one entry per sequence; None if no equations were solved
+    Attributes:
+        states: one [N, S] per state, after each step.
+        final: one [B, S] per carried tensor, at each sequence's own end.
+        report: one entry per sequence. None if no equations were solved.
+    """
+
+    states: State
+    final: State
+    report: SolveReport | None = None
 
 
 class Unfold(ABC):

@@ -43,25 +43,24 @@ class Parallel(Limits, Unfold):
     need only a few. The gradient solves the adjoint recurrence in the same way. The results are those of the step by
     step scan, up to the tolerance.
 
+    Args:
+        rtol: tolerance of ‖r_t‖ relative to the larger of ‖h_t‖ and ‖h_{t−1}‖, at every t. None: 1e-12 in float64 and
+            2e-6 in float32. At least 4ε.
+        max_iterations: largest number of iterations. None: the length of the longest sequence plus one, which is always
+            enough.
+        jacobian: how J is stored. "dense": all T·B·S² entries. "diagonal": only the diagonal, T·B·S entries, with more
+            iterations. "auto": dense up to a state size S of 64.
+        damping: J is multiplied by 1 − damping, for networks where Newton's method overshoots. Corrections that are not
+            finite or very large are never used, with or without damping.
+
     >>> layer = autapse.GRU(3, 4, unfold=autapse.unfold.Parallel())
     >>> output, h_n = layer(torch.randn(100, 2, 3))
     >>> layer.reports[0].all_converged
     True
     """
 
-    rtol: float | None = None
-    """Tolerance of ‖r_t‖ relative to the larger of ‖h_t‖ and ‖h_{t−1}‖, at every t. None: 1e-12 in float64 and 2e-6 in
-    float32. At least 4ε."""
-    atol: float = 0.0
-    """Absolute tolerance, added to the relative one."""
-    max_iterations: int | None = None
-    """Largest number of iterations. None: the length of the longest sequence plus one, which is always enough."""
     jacobian: str = "auto"
-    """How J is stored. "dense": all T·B·S² entries. "diagonal": only the diagonal, T·B·S entries, with more iterations.
-    "auto": dense up to a state size S of 64."""
     damping: float = 0.0
-    """J is multiplied by 1 − damping, for networks where Newton's method overshoots. Corrections that are not finite or
-    very large are never used, with or without damping."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
