@@ -40,7 +40,7 @@ def make_model(
     if model.embedding_size and not known.vocabularies:
         checks.fail("embedding_size", f"be omitted: {task.name} has features, not words", model.embedding_size)
     targets: dict[str, Any] = {"target_mean": known.target_mean, "target_scale": known.target_scale}
-    return MODELS[known.kind](
+    made = MODELS[known.kind](
         model.cell,
         known.input_size,
         known.output_size,
@@ -71,3 +71,5 @@ def make_model(
         device=device,
         **(targets if "regression" in known.kind else {}),
     )
+    made.classes, made.channels = known.classes, known.channels
+    return made
