@@ -15,7 +15,7 @@ from autapse import checks, files, terminal
 from autapse.cli.parse import parse, positional, wants_help
 from autapse.data.catalogue import ARCHIVE, DATA_SETS, misspelt
 from autapse.tasks import TASKS, Archive, OwnSeries, Task, task_class
-from autapse.tasks.series import SUFFIXES
+from autapse.tasks.series import is_own
 from autapse.training.config import ModelConfig, RunConfig, TrainingConfig
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def parse_task(kind: Any, command: str, words: list[str]) -> Any:
 
 def _series(word: str, rest: list[str]) -> tuple[str, list[str]]:
     """The task and its options for a word that is a file, or a data set of the archive."""
-    if word.endswith(SUFFIXES):
+    if is_own(word):
         return OwnSeries.name, ["--path", word, *rest]
     if f"{ARCHIVE}/{word}" in DATA_SETS:
         return Archive.name, ["--dataset", word, *rest]
@@ -107,7 +107,7 @@ def _what_else(word: str, command: str) -> str:
     if misspelt(word):
         return checks.closest(word, (name.removeprefix(f"{ARCHIVE}/") for name in DATA_SETS))
     if "." in word or "/" in word:
-        return "The name of your own file must end in .ts, .tsv, .csv or .npz."
+        return "The name of your own file must end in .ts, .tsv, .csv, .npz or .parquet."
     meant = f"For a data set of the UEA and UCR archive: autapse {command} {Archive.name} --dataset {word}"
     return meant if word[:1].isupper() else ""
 

@@ -80,6 +80,7 @@ class OwnData(Stored):
             input_size=train.inputs.values.shape[1],
             output_size=len(train.labels) or targets.shape[1],
             channels=train.channels,
+            time_step=train.time_step,
             classes=train.labels,
             length=int(np.median(train.inputs.lengths)),
             **self.input_scaling().fields(),
@@ -109,9 +110,12 @@ def kind_of(series: Series) -> Kind:
     return "regression per step" if per_step else "regression"
 
 
-def divided(series: Series, share: float, name: str) -> tuple[Series, Series]:
+def divided(series: Series, share: float, validation: float, name: str) -> tuple[Series, Series]:
     """Split sequences into training and test. The split does not depend on the seed of a run."""
-    if len(series) < 3:
-        checks.fail(name, "have at least three series, for training, validation and test", len(series))
+    uses = ["training", *(["validation"] if validation else []), *(["test"] if share else [])]
+    if len(series) < len(uses):
+        count = ("one", "two", "three")[len(uses) - 1]
+        listed = ", ".join(uses[:-1]) + " and " + uses[-1] if len(uses) > 1 else uses[0]
+        checks.fail(name, f"have at least {count} series, for {listed}", len(series))
     held = held_out(Examples(series.inputs, series.targets), share, seed=0)
     return series.take(np.flatnonzero(~held)), series.take(np.flatnonzero(held))
