@@ -11,7 +11,7 @@ from sklearn.utils.validation import validate_data
 from autapse import checks
 from autapse.data.formats.timeseries import LARGEST
 
-LAYOUTS = ("nct", "ntc")
+AXES = {"nct": "[n, channels, time]", "ntc": "[n, time, channels]"}
 
 
 def read_sequences(estimator: Any, X: Any, *, reset: bool) -> list[np.ndarray]:  # [T_n, channels] each
@@ -24,9 +24,13 @@ def read_sequences(estimator: Any, X: Any, *, reset: bool) -> list[np.ndarray]: 
             With the layout "ntc", time comes before channels.
         reset: set these attributes, rather than compare with them.
     """
-    checks.one_of("layout", estimator.layout, LAYOUTS)
+    checks.one_of("layout", estimator.layout, AXES)
     if is_listed(X):
         sequences = [_listed(n, one, estimator.layout) for n, one in enumerate(X)]
+    elif getattr(X, "ndim", 2) > 3:
+        checks.fail(
+            "X", f"have shape {AXES[estimator.layout]} or [n, time], or be a list", X.shape, kind=checks.ShapeError
+        )
     elif getattr(X, "ndim", 2) == 3:
         options = {"allow_nd": True, "ensure_all_finite": "allow-nan", "dtype": [np.float64, np.float32]}
         array = check_array(X, input_name="X", estimator=estimator, **options)
@@ -55,7 +59,7 @@ def is_listed(X: Any) -> bool:
 def _nested_shape(value: Any) -> tuple[int, ...]:
     """The shape of nested lists, as far as the first entries show it."""
     shape = []
-    while isinstance(value, list | tuple) or getattr(value, "ndim", 0):
+    while isinstance(value, list | tuple) or np.ndim(value):
         shape.append(len(value))
         value = value[0] if len(value) else None
     return tuple(shape)
@@ -97,9 +101,8 @@ def _channels(sequences: list[np.ndarray]) -> int:
 
 
 def _other_layout(estimator: Any) -> str:
-    axes = {"nct": "[n, channels, time]", "ntc": "[n, time, channels]"}
-    other = LAYOUTS[1 - LAYOUTS.index(estimator.layout)]
-    return f'layout="{estimator.layout}" reads {axes[estimator.layout]}, layout="{other}" reads {axes[other]}.'
+    (other,) = set(AXES) - {estimator.layout}
+    return f'layout="{estimator.layout}" reads {AXES[estimator.layout]}, layout="{other}" reads {AXES[other]}.'
 
 
 def _trimmed(estimator: Any, n: int, values: np.ndarray) -> np.ndarray:  # [T, channels] float32

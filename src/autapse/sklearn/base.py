@@ -15,13 +15,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from autapse import checks
-from autapse.docstrings import arguments, clean, entries, prose
+from autapse.docstrings import inherited
 from autapse.models import SequenceModel
 from autapse.sklearn import engine, storage
 from autapse.sklearn.arrays import read_sequences
 from autapse.sklearn.engine import Trained, Weighted
 from autapse.tasks import ArrayTask, Signature
-from autapse.tasks.own import Missing, Scaling
+from autapse.tasks.scaling import Missing, Scaling
 from autapse.training.config import ModelConfig, RunConfig, TrainingConfig
 
 PRESETS = ("auto", "recipe", "none")
@@ -103,10 +103,7 @@ class RecurrentEstimator(BaseEstimator):  # type: ignore[misc]
     def __init_subclass__(cls, **keywords: Any) -> None:
         """The help of an estimator also describes the parameters that all estimators have."""
         super().__init_subclass__(**keywords)
-        docs = cls.__doc__, RecurrentEstimator.__doc__
-        _, _, examples = clean(cls.__doc__ or "").partition("\n>>> ")
-        parameters = arguments([name for doc in docs for name in entries(doc)], *docs)
-        cls.__doc__ = f"{prose(cls.__doc__)}\n\n{parameters}\n\n>>> {examples}"
+        cls.__doc__ = inherited(cls)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -213,12 +210,12 @@ class RecurrentEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _task(self, data: Weighted) -> ArrayTask:
         inputs, targets = data.examples.inputs, data.examples.targets
-        x = [inputs[n] for n in range(len(inputs))]
-        y = targets if isinstance(targets, np.ndarray) else [targets[n] for n in range(len(targets))]
+        per_step = not isinstance(targets, np.ndarray)
         return ArrayTask(
-            x,
-            y,
-            test=(x[:1], y[:1]),
+            [inputs[n] for n in range(len(inputs))],
+            [targets[n] for n in range(len(targets))] if per_step else targets,
+            targets="step" if per_step else "series",
+            test_share=0.0,
             validation=self.validation,
             scaling=self.scaling,
             missing=self.missing,

@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_consistent_length
 from autapse import checks
 from autapse.sklearn.arrays import read_sequences
 from autapse.sklearn.base import RecurrentEstimator
-from autapse.sklearn.engine import outputs
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -23,8 +22,8 @@ class RecurrentClassifier(ClassifierMixin, RecurrentEstimator):  # type: ignore[
     """Classify time series with a recurrent network.
 
     X is an array [n, channels, time], or [n, time] for one channel; or a list of arrays [channels, time], if lengths
-    differ. Arrays that are padded with NaN at the end are understood. After `fit`, the model is in `model_`, the classes
-    in `classes_`, the training loss at every tenth step in `loss_curve_`, and the number of updates in `n_iter_`.
+    differ. Arrays may be padded with NaN at the end. After `fit`, the model is in `model_`, the classes in `classes_`,
+    the training loss at every tenth step in `loss_curve_`, and the number of updates in `n_iter_`.
 
     Args:
         class_weight: Weight of each class in the loss: None for 1, "balanced" for the inverse of its frequency, or a
@@ -99,7 +98,7 @@ class RecurrentClassifier(ClassifierMixin, RecurrentEstimator):  # type: ignore[
         Returns:
             [n, classes], in the order of `classes_`.
         """
-        return softmax(np.stack(outputs(self.model_, self._read(X), self.device)))
+        return softmax(np.stack(self.model_.scores(self._read(X))))
 
     def _labels(self, y: Any) -> np.ndarray:
         self._require(y)
@@ -119,19 +118,20 @@ def all_classes(estimator: Any, present: np.ndarray, classes: Any) -> np.ndarray
     """All classes, for partial_fit: those of the first call, in which `classes` must be given."""
     if estimator.class_weight == "balanced":
         checks.fail("class_weight", "not be balanced in partial_fit, which sees a part of the data", "balanced")
-    before = getattr(estimator, "classes_", None) if estimator.__sklearn_is_fitted__() else None
-    if before is None and classes is None:
+    first = not estimator.__sklearn_is_fitted__()
+    if first and classes is None:
         checks.fail("classes", "have all classes in the first call of partial_fit", None)
-    known = before if classes is None else np.unique(classes)
-    if before is not None and not np.array_equal(known, before):
-        checks.fail("classes", f"be the same in every call, {before.tolist()}", known.tolist())
+    known: np.ndarray = estimator.classes_ if classes is None else np.unique(classes)
+    if not first and not np.array_equal(known, estimator.classes_):
+        checks.fail("classes", f"be the same in every call, {estimator.classes_.tolist()}", known.tolist())
     unknown = np.setdiff1d(present, known)
     if len(unknown):
         checks.fail("y", f"have no classes but {known.tolist()}", unknown.tolist())
     return known
 
 
-def softmax(scores: np.ndarray) -> np.ndarray:  # [..., classes]
-    """Probabilities from the outputs of the head."""
+def softmax(logits: np.ndarray) -> np.ndarray:  # [..., classes]
+    """Probabilities, in float64."""
+    scores = logits.astype(np.float64)
     powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
     return powers / powers.sum(axis=-1, keepdims=True)

@@ -21,7 +21,6 @@ from autapse.training.feeds import Tensors
 from autapse.training.loop import Loop
 from autapse.training.progress import RunProgress
 
-BATCH = 256  # sequences that are predicted at a time
 # One pass over new data does not know when the training ends.
 ENDLESS: dict[str, Any] = {
     "schedule": "constant",
@@ -123,18 +122,3 @@ def own_randomness(device: str) -> Iterator[None]:
     """Training seeds torch's generator. Afterwards, it continues as if nothing had happened."""
     with torch.random.fork_rng([] if device == "cpu" else None):
         yield
-
-
-@torch.no_grad()
-def outputs(model: SequenceModel, sequences: list[np.ndarray], device: str) -> list[np.ndarray]:
-    """What the head gives for each sequence, [K], or at each of its steps, [T_n, K]; in float64."""
-    data = Weighted.of(sequences, np.zeros(len(sequences)), None).tensors(device)
-    order = np.argsort([len(one) for one in sequences], kind="stable")  # to pad little
-    results: list[Any] = [None] * len(sequences)
-    for first in range(0, len(order), BATCH):
-        chosen = [int(n) for n in order[first : first + BATCH]]
-        batch = data.take(chosen)
-        output = model.carry(batch.inputs, batch.lengths)[0].double().cpu().numpy()
-        for n, one in zip(chosen, output, strict=True):
-            results[n] = one[: len(sequences[n])] if model.every_step else one
-    return results

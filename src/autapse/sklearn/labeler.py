@@ -12,7 +12,6 @@ from autapse import checks
 from autapse.sklearn.arrays import read_sequences
 from autapse.sklearn.base import RecurrentEstimator
 from autapse.sklearn.classifier import all_classes, softmax
-from autapse.sklearn.engine import outputs
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -20,9 +19,9 @@ class SequenceLabeler(RecurrentEstimator):
     """Label every step of time series with a recurrent network.
 
     X is an array [n, channels, time], or [n, time] for one channel; or a list of arrays [channels, time], if lengths
-    differ. y has one class per step: an array [n, time], or a list of arrays. After `fit`, the model is in `model_`, the
-    classes in `classes_`, the training loss at every tenth step in `loss_curve_`, and the number of updates in
-    `n_iter_`.
+    differ. Arrays may be padded with NaN at the end. y has one class per step: an array [n, time], or a list of arrays.
+    After `fit`, the model is in `model_`, the classes in `classes_`, the training loss at every tenth step in
+    `loss_curve_`, and the number of updates in `n_iter_`.
 
     Args:
         class_weight: Weight of each class in the loss: None for 1, or "balanced" for the inverse of its frequency.
@@ -53,9 +52,8 @@ class SequenceLabeler(RecurrentEstimator):
         labels = self._labels(y, sequences)
         self.classes_ = np.unique(np.concatenate(labels))
         targets = [np.searchsorted(self.classes_, one) for one in labels]
-        return self._fit(
-            sequences, targets, tuple(map(str, self.classes_)), self._weights(sample_weight, len(sequences))
-        )
+        weights = self._weights(sample_weight, len(sequences))
+        return self._fit(sequences, targets, tuple(map(str, self.classes_)), weights)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Train further: one pass over these series. The first call also chooses the settings and the scaling.
@@ -85,7 +83,8 @@ class SequenceLabeler(RecurrentEstimator):
         Returns:
             [n, time]; if lengths differ, a list of arrays. Entries of `classes_`.
         """
-        return _together([self.classes_[one.argmax(-1)] for one in self._probabilities(X)])
+        probabilities = self._probabilities(X)
+        return _together([self.classes_[one.argmax(-1)] for one in probabilities])
 
     def predict_proba(self, X: Any) -> Any:
         """The probability of each class at each step.
@@ -117,8 +116,7 @@ class SequenceLabeler(RecurrentEstimator):
         return float(np.average(np.concatenate(right), weights=each))
 
     def _probabilities(self, X: Any) -> list[np.ndarray]:
-        sequences = self._read(X)
-        return [softmax(one) for one in outputs(self.model_, sequences, self.device)]
+        return [softmax(one) for one in self.model_.scores(self._read(X))]
 
     def _given(self) -> tuple[dict[str, Any], dict[str, Any]]:
         model, training = super()._given()

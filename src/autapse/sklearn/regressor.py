@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_consistent_length
 from autapse import checks
 from autapse.sklearn.arrays import read_sequences
 from autapse.sklearn.base import RecurrentEstimator
-from autapse.sklearn.engine import outputs
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -21,8 +20,8 @@ class RecurrentRegressor(RegressorMixin, RecurrentEstimator):  # type: ignore[mi
     """Predict values for time series with a recurrent network.
 
     X is an array [n, channels, time], or [n, time] for one channel; or a list of arrays [channels, time], if lengths
-    differ. Arrays that are padded with NaN at the end are understood. After `fit`, the model is in `model_`, the training
-    loss at every tenth step in `loss_curve_`, and the number of updates in `n_iter_`.
+    differ. Arrays may be padded with NaN at the end. After `fit`, the model is in `model_`, the training loss at every
+    tenth step in `loss_curve_`, and the number of updates in `n_iter_`.
 
     >>> X = np.random.default_rng(0).normal(size=(60, 30))  # 60 series, one channel, 30 steps
     >>> y = 100 + 50 * X.mean(1)
@@ -85,7 +84,7 @@ class RecurrentRegressor(RegressorMixin, RecurrentEstimator):  # type: ignore[mi
         Returns:
             [n], or [n, k] if y has several values per series.
         """
-        values = np.stack(outputs(self.model_, self._read(X), self.device))
+        values = np.stack(self.model_.scores(self._read(X))).astype(np.float64)
         return values[:, 0] if self._one_value else values
 
     def _values(self, y: Any) -> tuple[np.ndarray, bool]:  # [n, k] float32
