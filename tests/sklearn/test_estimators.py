@@ -1,4 +1,4 @@
-"""The estimators: what they read, what they learn, that they repeat, and that they can be saved, copied and searched."""
+"""The estimators: what they read and learn, that they repeat, and that they can be saved, copied and searched."""
 
 import pickle
 import sys
@@ -109,7 +109,7 @@ def test_missing_values_are_read_as_the_option_says():
     ],
 )
 def test_errors_of_fit_are_one_clear_line(parameters, x, y, message):
-    with pytest.raises(ValueError, match="(?s).") as error:
+    with pytest.raises(ValueError) as error:  # noqa: PT011 (scikit-learn raises some of them)
         classifier(**parameters).fit(x, y)
     assert message in str(error.value)
     if isinstance(error.value, checks.InputError):

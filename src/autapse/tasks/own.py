@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, get_args
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Self, get_args
 
 import numpy as np
 
@@ -47,6 +48,15 @@ class OwnData(Stored):
         checks.one_of("scaling", self.scaling, get_args(Scaling))
         checks.one_of("missing", self.missing, get_args(Missing))
         checks.boolean("differences", self.differences)
+
+    def changed(self, **options: Any) -> Self:
+        """The same data with other options, also if the data is in memory and not in the options."""
+        other = copy.copy(self)
+        for name, value in options.items():
+            checks.one_of("option", name, [field.name for field in fields(self)])
+            object.__setattr__(other, name, value)
+        other.__post_init__()
+        return other
 
     @classmethod
     def about(cls) -> str:

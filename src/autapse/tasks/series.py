@@ -21,6 +21,7 @@ from autapse.data.formats.timeseries import Series, number_or_none, share_labels
 from autapse.data.kept import read_kept
 from autapse.data.paths import source
 from autapse.data.ragged import Ragged, alike, dense
+from autapse.tasks.base import Signature, Task
 from autapse.tasks.own import OwnData, divided
 
 Target = Literal["as they look", "classes", "numbers", "step", "series"]
@@ -127,6 +128,18 @@ class OwnSeries(OwnData):
         path = Path(self.path)
         beside = path.with_name(path.name.replace("_TRAIN.", "_TEST."))
         return beside if beside != path and beside.exists() else None
+
+
+def layout_for(task: Task, signature: Signature) -> FileLayout:
+    """How to read a file for predictions: as the training file of a run, with the channels that its model knows."""
+    own = task.layout() if isinstance(task, OwnSeries) else FileLayout()
+    per_step = signature.kind in ("tagging", "regression per step")
+    return replace(
+        own.fitted(signature.channels, signature.time_step),
+        per="step" if per_step else "series",
+        missing=signature.missing != "error",
+        size=signature.input_size,
+    )
 
 
 def is_own(word: str) -> bool:

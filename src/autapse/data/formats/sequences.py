@@ -134,6 +134,7 @@ def parse(table: Columnar, layout: FileLayout, targets: bool) -> Parsed:
 def _roles(table: Columnar, layout: FileLayout) -> tuple[str, str, tuple[str, ...]]:
     """The columns of the sequence, the time and the targets; empty if the table has none."""
     sequence = layout.sequence or ("sequence" if "sequence" in table.header else "")
+    sequence = "" if layout.single and sequence not in table.header else sequence
     there = [name for name in ORDER if name in table.header and name not in layout.channels]
     if not layout.time and len(there) > 1:
         raise checks.InputError(f"{table.path} has columns 'time' and 'step'; keep the one that orders the rows.")
