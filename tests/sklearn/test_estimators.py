@@ -227,6 +227,20 @@ def test_validation_chooses_the_best_weights_and_can_stop_early():
     assert any("validation" in record for record in model.history_)
 
 
+def test_presets_choose_what_is_not_given():
+    model = classifier(preset="recipe", hidden_size=4, steps=2).fit(X, Y)
+    assert (model.config_.model.front, model.config_.training.optimizer) == ("conv", "adamw")
+    assert (model.config_.model.readout, model.config_.model.hidden_size) == ("mean", (4,))
+    assert not hasattr(model, "trials_")
+    fixed = {"front": "none", "readout": "mean", "hidden_size": 4, "batch_size": 8, "steps": 60}
+    model = RecurrentClassifier(**fixed, time_limit=60, random_state=0, scaling="channel", differences=False).fit(X, Y)
+    assert len(model.trials_) > 1
+    assert [row["name"] for row in model.trials_ if row["chosen"]]
+    assert not {"differences", "no front end", "scaling per series"} & {row["name"] for row in model.trials_}
+    assert (model.n_iter_, model.config_.task.validation) == (60, 0.0)
+    assert model.score(X, Y) > 0.8
+
+
 def test_a_time_limit_ends_the_training():
     assert classifier(steps=10**6, time_limit=0.2).fit(X, Y).n_iter_ < 10**5
 
@@ -255,7 +269,9 @@ WATCHING: list[bool] = []
 
 
 def watch(event, arguments):
-    if WATCHING and event == "open" and (set("wax+") & set(str(arguments[1] or ""))):
+    writes = event == "open" and set("wax+") & set(str(arguments[1] or ""))
+    named = not isinstance((*arguments, None)[0], int)  # an integer is an open pipe
+    if WATCHING and named and (writes or event == "os.mkdir"):
         OPENED.append(arguments)
 
 
@@ -263,7 +279,11 @@ def test_fit_writes_nothing_to_disk(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     sys.addaudithook(watch)
     WATCHING.append(True)
-    model = classifier(steps=20).fit(X, Y)
+    torch.set_num_threads(2)  # so that the preset auto starts a second process
+    searched = {"preset": "auto", "front": "none", "batch_size": 8, "steps": 10, "time_limit": 30}
+    for model in (RecurrentClassifier(**searched), classifier(steps=20)):
+        model.fit(X, Y)
+    torch.set_num_threads(1)
     assert OPENED == []
     model.save("saved.safetensors")  # the watch works
     WATCHING.clear()

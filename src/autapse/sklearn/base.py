@@ -168,9 +168,11 @@ class RecurrentEstimator(BaseEstimator):  # type: ignore[misc]
     def _fit(self, sequences: list[np.ndarray], targets: Any, classes: tuple[str, ...], weights: Any) -> Self:
         """Train a new model."""
         data = Weighted.of(sequences, targets, weights)
-        config = self._config(data, search=True)
-        signature = _named(config.task.signature(), classes)
-        self._trained = engine.train(config, signature, data, self.validation)
+        self.__dict__.pop("trials_", None)
+        with engine.own_randomness(self.device):
+            config = self._config(data, search=True)
+            signature = _named(config.task.signature(), classes)
+            self._trained = engine.train(config, signature, data, self.validation)
         return self
 
     def _fit_more(self, sequences: list[np.ndarray], targets: Any, classes: tuple[str, ...], weights: Any) -> Self:
@@ -182,7 +184,8 @@ class RecurrentEstimator(BaseEstimator):  # type: ignore[misc]
             signature = _named(config.task.signature(), classes)
         else:
             config, signature = before.config, before.signature
-        self._trained = engine.train_more(before, config, signature, data)
+        with engine.own_randomness(self.device):
+            self._trained = engine.train_more(before, config, signature, data)
         return self
 
     def _config(self, data: Weighted, *, search: bool) -> RunConfig:
@@ -201,10 +204,15 @@ class RecurrentEstimator(BaseEstimator):  # type: ignore[misc]
 
         if self.preset == "recipe" or not search:
             return auto.recipe(task, model=model, training=training)
-        names = {name for name, value in (("differences", self.differences), ("scaling", self.scaling)) if value}
-        training.pop("seconds", None)
-        seconds, seed = self.time_limit or SECONDS, training["seed"]
-        choice = auto.choose(task, seconds=seconds, seed=seed, model=model, training=training, given=names - {"auto"})
+        fixed = {"differences": self.differences is not None, "scaling": self.scaling != "auto"}
+        choice = auto.choose(
+            task,
+            seconds=self.time_limit or SECONDS,
+            seed=training["seed"],
+            model=model,
+            training=training,
+            given={name for name, given in fixed.items() if given},
+        )
         self.trials_ = choice.table()
         return choice.config
 

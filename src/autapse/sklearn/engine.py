@@ -82,9 +82,8 @@ def train(config: RunConfig, signature: Signature, data: Weighted, validation: f
     training = config.training
     held = held_out(data.examples, validation, training.seed)
     splits = {"train": data.take(~held), "validation": data.take(held)}
-    with own_randomness(training.device):
-        loop = Loop(config, None, {name: part.tensors(training.device) for name, part in splits.items()}, signature)
-        loop.run()
+    loop = Loop(config, None, {name: part.tensors(training.device) for name, part in splits.items()}, signature)
+    loop.run()
     return _trained(loop, config)
 
 
@@ -95,18 +94,17 @@ def train_more(before: Trained | None, config: RunConfig, signature: Signature, 
     done = 0 if before is None else before.progress.step
     change = {**ENDLESS, "steps": done + batches, "batch_size": count // batches}
     splits = {"train": data, "validation": data.take(np.zeros(count, dtype=bool))}
-    with own_randomness(training.device):
-        loop = Loop(
-            replace(config, training=replace(training, **change)),
-            data={name: part.tensors(training.device) for name, part in splits.items()},
-            signature=signature,
-        )
-        if before is not None:
-            loop.model.load_state_dict(before.model.state_dict())
-            load_optimizer(loop.optimizer, loop.model, before.optimizer)
-            loop.progress = replace(before.progress, finished=False)
-            loop.history = list(before.history)
-        loop.run()
+    loop = Loop(
+        replace(config, training=replace(training, **change)),
+        data={name: part.tensors(training.device) for name, part in splits.items()},
+        signature=signature,
+    )
+    if before is not None:
+        loop.model.load_state_dict(before.model.state_dict())
+        load_optimizer(loop.optimizer, loop.model, before.optimizer)
+        loop.progress = replace(before.progress, finished=False)
+        loop.history = list(before.history)
+    loop.run()
     return _trained(loop, config)
 
 
@@ -119,6 +117,6 @@ def _trained(loop: Loop, config: RunConfig) -> Trained:
 
 @contextmanager
 def own_randomness(device: str) -> Iterator[None]:
-    """Training seeds torch's generator. Afterwards, it continues as if nothing had happened."""
+    """Training seeds torch's generator. Afterwards, the generator continues as if nothing had happened."""
     with torch.random.fork_rng([] if device == "cpu" else None):
         yield
