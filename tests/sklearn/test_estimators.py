@@ -277,6 +277,7 @@ def watch(event, arguments):
 
 def test_fit_writes_nothing_to_disk(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    classifier(steps=1).fit(X, Y)  # torch makes a folder of its own when optimizers are first used
     sys.addaudithook(watch)
     WATCHING.append(True)
     torch.set_num_threads(2)  # so that the preset auto starts a second process
