@@ -37,17 +37,20 @@ def arguments(names: Iterable[str], *docs: str | None) -> str:
     return "\n".join(["Args:", *(texts[name] for name in names if name in texts)])
 
 
-def inherited(doc: str | None, *bases: str | None) -> str:
-    """A docstring whose section `Args:` also has the entries of `bases` that it lacks."""
-    text, own = clean(doc or ""), section(doc, "Args")
-    missing = {name: entry for base in reversed(bases) for name, entry in entries(base).items()}
-    further = "\n".join(entry for name, entry in missing.items() if name not in entries(doc))
-    if not further:
-        return text
-    if own:
-        return text.replace(own, f"{own}\n{further}", 1)
-    before, mark, shown = text.partition(">>> ")
-    return "\n\n".join([before.rstrip(), f"Args:\n{further}", mark + shown]).rstrip()
+def inherited(kind: type) -> str | None:
+    """The docstring of a class whose `Args:` section also has the entries of its base classes that it lacks."""
+    if kind.__doc__ is None:
+        return None
+    text, known = clean(kind.__doc__), entries(kind.__doc__)
+    texts: dict[str, str] = {}
+    for base in reversed(kind.__mro__[1:]):
+        texts |= entries(base.__doc__)
+    added = "\n".join(text for name, text in texts.items() if name not in known)
+    if known:
+        own = section(kind.__doc__, "Args")
+        return text.replace(own, f"{own}\n{added}".rstrip(), 1)
+    first = prose(kind.__doc__)
+    return text.replace(first, f"{first}\n\nArgs:\n{added}", 1) if added else text
 
 
 def example(layer: str) -> str:

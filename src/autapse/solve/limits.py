@@ -27,8 +27,8 @@ class Limits:
     max_iterations: int | None = None
 
     def __init_subclass__(cls) -> None:
-        if cls.__doc__ is not None and "__init__" not in vars(cls):  # help() explains the settings of base classes too
-            cls.__doc__ = inherited(cls.__doc__, *(base.__doc__ for base in cls.__mro__[1:]))
+        if "__init__" not in vars(cls):  # help() explains the settings of base classes too
+            cls.__doc__ = inherited(cls)
 
     def __post_init__(self) -> None:
         if self.rtol is not None:

@@ -64,6 +64,7 @@ class Signature:
         kind: Regression, regression per step, classification, tagging, language or question answering.
         input_size: Features per step, including word columns.
         channels: Names of the input channels; empty if they have no names.
+        time_step: The time step that the data was resampled to (for sound: of its samples); 0 if it was not.
         output_size: Regression: number of values to predict; all other kinds: number of classes.
         vocabularies: The words of each word column, in the order of their ids. Word columns come first.
         classes: Names of the classes; empty if they have no names.
@@ -72,6 +73,13 @@ class Signature:
         target_mean: Regression: mean of the targets, one per value; empty for 0.
         target_scale: Regression: standard deviation of the targets; empty for 1.
         length: Number of steps of a typical sequence; 0 if it is not known.
+        center: The model first replaces x by arcsinh((x − center) / spread), one value per channel; empty for no.
+        spread: See center; 0 for channels that stay as they are.
+        level_mean: Not empty: each series is standardised by its own mean and deviation. The log of the deviation is
+            one more input per channel, standardised with level_mean and level_scale.
+        level_scale: See level_mean.
+        difference_scale: Not empty: the change since the step before, divided by this, is one more input per channel.
+        missing: What the model reads where a value is NaN: mask, forward, mean; with error, NaN is an error.
 
     Example:
         >>> signature = Signature(kind="classification", input_size=3, output_size=2, classes=("rest", "walk"))
@@ -83,6 +91,7 @@ class Signature:
     input_size: int
     output_size: int
     channels: tuple[str, ...] = ()
+    time_step: float = 0.0
     vocabularies: tuple[tuple[str, ...], ...] = ()
     classes: tuple[str, ...] = ()
     mean: tuple[float, ...] = ()
@@ -90,6 +99,12 @@ class Signature:
     target_mean: tuple[float, ...] = ()
     target_scale: tuple[float, ...] = ()
     length: int = 0
+    center: tuple[float, ...] = ()
+    spread: tuple[float, ...] = ()
+    level_mean: tuple[float, ...] = ()
+    level_scale: tuple[float, ...] = ()
+    difference_scale: tuple[float, ...] = ()
+    missing: Literal["mask", "forward", "mean", "error"] = "error"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, get_args
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Self, get_args
 
 import numpy as np
 
@@ -13,10 +14,8 @@ from autapse.data.formats.timeseries import Series
 from autapse.data.ragged import Ragged
 from autapse.docstrings import inherited
 from autapse.tasks.base import Data, Kind, Metric, Signature, dense, majority_error
+from autapse.tasks.scaling import InputScaling, Missing, Scaling, choose
 from autapse.tasks.stored import Examples, Parts, Stored, held_out, standardisation
-
-Scaling = Literal["auto", "channel", "series", "robust", "none"]
-Missing = Literal["mask", "forward", "mean", "error"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,13 +41,22 @@ class OwnData(Stored):
     def __init_subclass__(cls, **keywords: Any) -> None:
         """The help of a task also describes the options that all tasks with people's own data have."""
         super().__init_subclass__(**keywords)
-        cls.__doc__ = inherited(cls.__doc__, OwnData.__doc__)
+        cls.__doc__ = inherited(cls)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         checks.one_of("scaling", self.scaling, get_args(Scaling))
         checks.one_of("missing", self.missing, get_args(Missing))
         checks.boolean("differences", self.differences)
+
+    def changed(self, **options: Any) -> Self:
+        """The same data with other options, also if the data is in memory and not in the options."""
+        other = copy.copy(self)
+        for name, value in options.items():
+            checks.one_of("option", name, [field.name for field in fields(self)])
+            object.__setattr__(other, name, value)
+        other.__post_init__()
+        return other
 
     @classmethod
     def about(cls) -> str:
@@ -82,19 +90,20 @@ class OwnData(Stored):
             input_size=train.inputs.values.shape[1],
             output_size=len(train.labels) or targets.shape[1],
             channels=train.channels,
+            time_step=train.time_step,
             classes=train.labels,
             length=int(np.median(train.inputs.lengths)),
-            **self._scaling(train.inputs),
+            **self.input_scaling().fields(),
         )
         if train.labels:
             return known
         target_mean, target_scale = standardisation(targets)
         return replace(known, target_mean=target_mean, target_scale=target_scale)
 
-    def _scaling(self, inputs: Ragged) -> dict[str, Any]:
-        """The fields of the signature that say how the model scales its inputs."""
-        mean, scale = standardisation(inputs.values)
-        return {"mean": mean, "scale": scale}
+    def input_scaling(self) -> InputScaling:
+        """How the model scales its inputs, and why: from the training sequences, validation sequences included."""
+        train, _ = self.both()
+        return choose(train.inputs, self.scaling, self.missing, self.differences, train.channels)
 
     def baseline(self, data: Data) -> float:
         if "regression" not in self.kind:
@@ -111,9 +120,12 @@ def kind_of(series: Series) -> Kind:
     return "regression per step" if per_step else "regression"
 
 
-def divided(series: Series, share: float, name: str) -> tuple[Series, Series]:
+def divided(series: Series, share: float, validation: float, name: str) -> tuple[Series, Series]:
     """Split sequences into training and test. The split does not depend on the seed of a run."""
-    if len(series) < 3:
-        checks.fail(name, "have at least three series, for training, validation and test", len(series))
+    uses = ["training", *(["validation"] if validation else []), *(["test"] if share else [])]
+    if len(series) < len(uses):
+        count = ("one", "two", "three")[len(uses) - 1]
+        listed = ", ".join(uses[:-1]) + " and " + uses[-1] if len(uses) > 1 else uses[0]
+        checks.fail(name, f"have at least {count} series, for {listed}", len(series))
     held = held_out(Examples(series.inputs, series.targets), share, seed=0)
     return series.take(np.flatnonzero(~held)), series.take(np.flatnonzero(held))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
@@ -27,6 +28,7 @@ class Batch(NamedTuple):
     lengths: Tensor | None = None  # [B], on the CPU
     fresh: bool = True
     """Whether it starts from initial states; otherwise from the final states of the batch before it."""
+    weights: Tensor | None = None  # [B] the weight of each sequence in the loss
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ class Tensors:
     """Whether a piece of a text starts from the final state of the piece before it."""
     transform: Transform | None = None
     """A random change of the inputs, new at each step."""
+    weights: Tensor | None = None
+    """[N] the weight of each sequence in the training loss, 1 on average; None for 1."""
 
     @classmethod
     def of(cls, data: Data, device: torch.device | str) -> Tensors:
@@ -91,6 +95,8 @@ class Tensors:
             batch = self._trimmed(chosen, self.lengths[chosen])
         else:
             batch = self._padded(self.starts[chosen], self.lengths[chosen], chosen)
+        if self.weights is not None:
+            batch = batch._replace(weights=self.weights[chosen])
         if self.transform is None:
             return batch
         # One by one, so that processes that share a batch get the same values as one process alone.
@@ -109,8 +115,13 @@ class Tensors:
         places = torch.where(inside, starts[:, None] + steps, 0).to(self.inputs.device)
         inside = inside.to(self.inputs.device)
         inputs = torch.where(inside[..., None], self.inputs[places], 0)
-        targets = torch.where(inside, self.targets[places], IGNORE) if self.per_step else self.targets[chosen]
-        return Batch(inputs, targets, lengths)
+        return Batch(inputs, self._targets(places, inside) if self.per_step else self.targets[chosen], lengths)
+
+    def _targets(self, places: Tensor, inside: Tensor) -> Tensor:  # [B, T] classes, or [B, T, K] values
+        """The targets of each step; after the end of a sequence IGNORE for classes, and NaN for values."""
+        values = self.targets[places]
+        known = inside.view(*inside.shape, *[1] * (values.dim() - 2))
+        return torch.where(known, values, math.nan if values.is_floating_point() else IGNORE)
 
 
 class Feed(Protocol):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +25,7 @@ from autapse.training.evaluation import Scores, measure
 from autapse.training.feeds import Batch, Tensors, make_feed
 from autapse.training.log import Quiet, Show
 from autapse.training.model import make_model
-from autapse.training.objectives import objective, training_loss
+from autapse.training.objectives import objective, training_loss, weighted
 from autapse.training.optimizers import make_optimizer
 from autapse.training.progress import RunProgress
 from autapse.training.rescue import Diverged, random_step
@@ -104,6 +105,11 @@ class Loop:
 
     def run(self) -> None:
         """Train to the end, and give the model the weights that are kept."""
+        with threads(self.settings.threads):
+            self._run()
+        self.model.load_state_dict(self.best)
+
+    def _run(self) -> None:
         progress = self.progress
         clock = time.perf_counter() - progress.seconds
         self.show.begin(progress.step, self.steps)
@@ -118,7 +124,6 @@ class Loop:
                 self._validate(ends)
                 self._decide(late)
             self._between_steps()
-        self.model.load_state_dict(self.best)
 
     def _train_once(self) -> tuple[float, float, float]:
         """Update the weights once. Returns the loss, the norm of its gradient, and the learning rate."""
@@ -156,9 +161,10 @@ class Loop:
         count = self.world.total(self.objective.count(batch.targets))
         with augment.changed_inputs(self.model, self.amounts):
             output = self._output(batch, share)
-        loss = self.objective.loss(output, batch.targets) / count
+        loss = weighted(self.objective.loss, output, batch.targets, batch.weights) / count
         if mixed is not None:
-            loss = (1 - mixed.share) * loss + mixed.share * self.objective.loss(output, mixed.targets) / count
+            other = weighted(self.objective.loss, output, mixed.targets, mixed.weights) / count
+            loss = (1 - mixed.share) * loss + mixed.share * other
         self._note_solves()
         loss.backward()
         self.world.add_up([p.grad for p in self.parameters if p.grad is not None])
@@ -357,6 +363,17 @@ def checked_device(name: str) -> torch.device:
         reason = str(error).splitlines()[0]
         checks.fail("device", f"be one that torch finds here ({reason})", name, "Leave it out for the CPU.")
     return device
+
+
+@contextmanager
+def threads(count: int | None) -> Iterator[None]:
+    """Let torch use this number of threads for a while; None for the number that it has."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def mapped(change: Callable[[Tensor], Tensor], state: Any) -> Any:

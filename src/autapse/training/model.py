@@ -40,7 +40,7 @@ def make_model(
     if model.embedding_size and not known.vocabularies:
         checks.fail("embedding_size", f"be omitted: {task.name} has features, not words", model.embedding_size)
     targets: dict[str, Any] = {"target_mean": known.target_mean, "target_scale": known.target_scale}
-    return MODELS[known.kind](
+    made = MODELS[known.kind](
         model.cell,
         known.input_size,
         known.output_size,
@@ -62,6 +62,14 @@ def make_model(
         output_norm=model.output_norm,
         streaming=model.streaming,
         length=known.length,
+        center=known.center,
+        spread=known.spread,
+        level_mean=known.level_mean,
+        level_scale=known.level_scale,
+        difference_scale=known.difference_scale,
+        missing=known.missing,
         device=device,
         **(targets if "regression" in known.kind else {}),
     )
+    made.classes, made.channels = known.classes, known.channels
+    return made

@@ -43,6 +43,8 @@ def objective(task: Task) -> Objective:
     """
     if task.kind == "regression":
         return Objective(_squared_error, _squared_error, len)
+    if task.kind == "regression per step":
+        return Objective(_squared_error_of_steps, _squared_error_of_steps, _known_steps)
     if task.metric == "perplexity":
         return Objective(_cross_entropy, _cross_entropy, _valid, _perplexity)
     if task.metric == "cross-entropy":
@@ -66,7 +68,7 @@ def training_loss(
     """
     if not settings.label_smoothing and settings.class_weights == "none":
         return goal.loss
-    if signature.kind == "regression":
+    if "regression" in signature.kind:
         given = "label_smoothing" if settings.label_smoothing else "class_weights"
         checks.fail(given, "be used with classes only", getattr(settings, given), "The targets are values.")
     weight = balanced_weights(targets, signature.output_size) if settings.class_weights == "balanced" else None
@@ -84,6 +86,19 @@ def training_loss(
     return loss
 
 
+def weighted(
+    loss: Callable[[Tensor, Tensor], Tensor],
+    output: Tensor,  # [B, ...]
+    targets: Tensor,  # [B, ...]
+    weights: Tensor | None,  # [B]
+) -> Tensor:
+    """The sum over a batch of weight times loss. `loss` is a sum over sequences; None for the weights is 1."""
+    if weights is None:
+        return loss(output, targets)
+    groups = [(weight, weights == weight) for weight in weights.unique()]
+    return torch.stack([weight * loss(output[rows], targets[rows]) for weight, rows in groups]).sum()
+
+
 def balanced_weights(targets: Tensor, classes: int) -> Tensor:  # [classes]
     """One weight per class, in inverse proportion to its frequency; their mean over the targets is 1."""
     counts = torch.bincount(targets[targets != IGNORE].flatten(), minlength=classes).double()
@@ -93,6 +108,16 @@ def balanced_weights(targets: Tensor, classes: int) -> Tensor:  # [classes]
 
 def _squared_error(output: Tensor, target: Tensor) -> Tensor:
     return (output - target).square().mean(-1).sum()
+
+
+def _squared_error_of_steps(output: Tensor, target: Tensor) -> Tensor:
+    """The same over steps, [B, T, K]. Steps after the end of a sequence have targets that are NaN."""
+    known = ~target.isnan()
+    return torch.where(known, output - torch.where(known, target, 0), 0).square().mean(-1).sum()
+
+
+def _known_steps(target: Tensor) -> int:
+    return int(torch.count_nonzero(~target.isnan().any(-1)))
 
 
 def _cross_entropy(output: Tensor, target: Tensor) -> Tensor:
