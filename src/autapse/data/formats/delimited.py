@@ -140,6 +140,8 @@ class Delimited:
         matrix = np.empty((self.content.count(b"\n", self.begin) + 1, len(values)), dtype=np.float32)
         filled = 0
         for piece, own, part in _in_threads(numbers, self._bounds()):
+            if not piece.rows:  # only empty lines
+                continue
             matrix[filled : filled + piece.rows] = part
             filled += piece.rows
             for name, column in zip(numeric, own, strict=True):
@@ -149,9 +151,11 @@ class Delimited:
                     parts[name].append(piece.texts(places[name], known[name]))
                 elif way == "times":
                     parts[name].append(piece.times(places[name]))
+        if not filled:
+            raise checks.InputError(f"{self.path} has no rows.")
         made: dict[str, Column] = {}
         for name, way in ways.items():
-            whole = np.concatenate(parts.pop(name)) if parts[name] else np.zeros(0)
+            whole = np.concatenate(parts.pop(name))
             made[name] = Texts(whole, list(known[name])) if way == "texts" else whole
         return made, matrix[:filled]
 
