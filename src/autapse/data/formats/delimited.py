@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import os
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -91,11 +91,9 @@ class Delimited:
         """A table with a header has rows, and different names."""
         if not re.compile(rb"\S").search(self.content, self.begin):
             raise checks.InputError(f"{self.path} has no rows below a header.")
-        twice = sorted({name for name in self.header if self.header.count(name) > 1})
-        if twice:
-            raise checks.InputError(
-                f"{self.path}, line 1: column {twice[0]!r} occurs {self.header.count(twice[0])} times."
-            )
+        name, count = Counter(self.header).most_common(1)[0]
+        if count > 1:
+            raise checks.InputError(f"{self.path}, line 1: column {name!r} occurs {count} times.")
 
     @cached_property
     def point(self) -> str:
