@@ -1,5 +1,7 @@
 """What is seen in the data, against numbers that the data was made of."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -34,8 +36,11 @@ def test_series_that_differ_in_scale_are_seen():
 
 def test_long_lists_of_names_are_cut():
     x = np.random.default_rng(0).normal(size=(60, 3, 20))
-    rows = dict(look(ArrayTask(x, [f"class {n % 15}" for n in range(60)])).rows())
-    assert rows["channels"].endswith("10, 11, …")
+    seen = look(ArrayTask(x, [f"class {n % 15}" for n in range(60)]))
+    rows = dict(seen.rows())
+    assert rows["channels"] == "20"  # without names
+    named = replace(seen, channels=tuple("abcdefghijklmnop"))
+    assert dict(named.rows())["channels"] == "16: a, b, c, d, e, f, g, h, i, j, k, l, …"
     assert rows["classes"].startswith("15: ")
     assert rows["classes"].endswith("…")
 

@@ -35,7 +35,7 @@ SMALLEST = 8  # training sequences, below which nothing is compared
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """What a search chose."""
+    """What a search chose for a task, and what it tried."""
 
     config: RunConfig
     """The settings: of the winner, for all training data."""

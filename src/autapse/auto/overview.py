@@ -33,7 +33,7 @@ class Look(Record):
     test: int
     """Test series."""
     channels: tuple[str, ...]
-    """Names of the channels."""
+    """Names of the channels; their numbers if they have no names."""
     classes: dict[str, int]
     """Classes with their counts; empty for values."""
     lengths: tuple[int, int, int]
@@ -54,11 +54,13 @@ class Look(Record):
         """The table: a name and a text per row."""
         low, middle, high = self.lengths
         lengths = f"{low} steps" if low == high else f"{low} to {high} steps, median {middle}"
-        names = ", ".join(self.channels[:MOST_NAMES]) + (", …" if len(self.channels) > MOST_NAMES else "")
+        count = len(self.channels)
+        named = self.channels != tuple(map(str, range(count)))
+        names = ": " + ", ".join(self.channels[:MOST_NAMES]) + (", …" if count > MOST_NAMES else "")
         rows = [
             ("series", f"{self.train + self.test}; {lengths}"),
             ("splits", self._splits()),
-            ("channels", f"{len(self.channels)}: {names}"),
+            ("channels", f"{count}{names if named else ''}"),
         ]
         if self.classes:
             counts = [f"{name} ({count})" for name, count in list(self.classes.items())[:MOST_NAMES]]
