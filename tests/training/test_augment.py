@@ -75,11 +75,14 @@ def test_a_stretched_line_is_still_monotone_and_stays_inside_the_sequence():
     assert not torch.equal(batch.inputs, x)
 
 
-def test_targets_of_steps_move_with_their_steps():
+@pytest.mark.parametrize("values", [False, True])
+def test_targets_of_steps_move_with_their_steps(values):
     torch.manual_seed(2)
     x = torch.arange(30.0)[None, :, None].repeat(40, 1, 1)
-    batch, _ = change_batch(Batch(x, x[..., 0].long()), only(slice=0.4), per_step=True)
-    assert ((batch.inputs[..., 0] - batch.targets).abs() <= 0.5).all()
+    targets = x.repeat(1, 1, 2) if values else x[..., 0].long()
+    batch, _ = change_batch(Batch(x, targets), only(slice=0.4), per_step=True)
+    assert batch.targets.shape == targets.shape
+    assert ((batch.inputs[..., 0] - (batch.targets[..., 1] if values else batch.targets)).abs() <= 0.5).all()
     assert not torch.equal(batch.inputs, x)
 
 

@@ -98,7 +98,8 @@ def _stretched(batch: Batch, amounts: Amounts, per_step: bool) -> Batch:
     between = torch.where(between.isnan(), _at(x, near), between)  # a missing value beside one that is there
     targets = batch.targets
     if per_step:
-        targets = torch.where(applies[..., 0], targets.gather(1, near), targets)
+        rows = targets if targets.dim() == 3 else targets[..., None]  # values, or a class
+        targets = torch.where(applies, _at(rows, near), rows).reshape(targets.shape)
     return batch._replace(inputs=torch.where(applies, between, x), targets=targets)
 
 
