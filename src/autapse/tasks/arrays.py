@@ -14,7 +14,7 @@ from autapse.data.formats.sequences import Per
 from autapse.data.formats.timeseries import LARGEST, Series, ordered_labels
 from autapse.data.ragged import Ragged, alike, dense
 from autapse.tasks.base import Kind
-from autapse.tasks.own import OwnData, divided, kind_of
+from autapse.tasks.own import OwnData, check_count, divided, kind_of
 from autapse.tasks.scaling import Missing, Scaling
 
 
@@ -110,7 +110,9 @@ def _both(
     targets = _targets("y", y, inputs, x, per)
     if test is None:
         labels, (known,) = _meaning([targets])
-        return divided(Series(inputs, known, labels, channels), *shares, "x")
+        both = divided(Series(inputs, known, labels, channels), shares[0])
+        check_count(both, *shares, "x")
+        return both
     if not isinstance(test, tuple | list) or len(test) not in (2, 3):
         checks.fail("test", "be (x, y) or (x, y, lengths)", type(test).__name__, kind=checks.KindError)
     other = _inputs("x of test", test[0], test[2] if len(test) == 3 else None, missing)

@@ -120,12 +120,17 @@ def kind_of(series: Series) -> Kind:
     return "regression per step" if per_step else "regression"
 
 
-def divided(series: Series, share: float, validation: float, name: str) -> tuple[Series, Series]:
+def divided(series: Series, share: float) -> tuple[Series, Series]:
     """Split sequences into training and test. The split does not depend on the seed of a run."""
-    uses = ["training", *(["validation"] if validation else []), *(["test"] if share else [])]
-    if len(series) < len(uses):
-        count = ("one", "two", "three")[len(uses) - 1]
-        listed = ", ".join(uses[:-1]) + " and " + uses[-1] if len(uses) > 1 else uses[0]
-        checks.fail(name, f"have at least {count} series, for {listed}", len(series))
     held = held_out(Examples(series.inputs, series.targets), share, seed=0)
     return series.take(np.flatnonzero(~held)), series.take(np.flatnonzero(held))
+
+
+def check_count(both: tuple[Series, Series], share: float, validation: float, name: str) -> None:
+    """Check that there is a sequence for training, and one for each other split that has a share."""
+    uses = ["training", *(["validation"] if validation else []), *(["test"] if share else [])]
+    total = len(both[0]) + len(both[1])
+    if total < len(uses):
+        count = ("one", "two", "three")[len(uses) - 1]
+        listed = " and ".join(filter(None, [", ".join(uses[:-1]), uses[-1]]))
+        checks.fail(name, f"have at least {count} series, for {listed}", total)

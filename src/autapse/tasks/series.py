@@ -6,7 +6,7 @@ import os
 import warnings
 import zipfile
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar, Literal, get_args
 
@@ -22,7 +22,7 @@ from autapse.data.kept import read_kept
 from autapse.data.paths import source
 from autapse.data.ragged import Ragged, alike, dense
 from autapse.tasks.base import Signature, Task
-from autapse.tasks.own import OwnData, divided
+from autapse.tasks.own import OwnData, check_count, divided
 
 Target = Literal["as they look", "classes", "numbers", "step", "series"]
 _Stamp = tuple[tuple[int, int, int], ...]
@@ -118,7 +118,8 @@ class OwnSeries(OwnData):
     def both(self) -> tuple[Series, Series]:
         train, test = Path(self.path), self._test_path()
         if test is None:
-            both = _divided(train, self.test_share, self.validation, self.layout(), _stamp(train))
+            both = _divided(train, self.test_share, self.layout(), _stamp(train))
+            check_count(both, self.test_share, self.validation, self.path)
         else:
             both = _files(train, test, self.layout(), _stamp(train), _stamp(test))
         return _understood(self.path, both, self.targets)
@@ -207,9 +208,9 @@ def _files(train: Path, test: Path, layout: FileLayout, *stamps: _Stamp) -> tupl
 
 
 @lru_cache(maxsize=4)
-def _divided(path: Path, share: float, validation: float, layout: FileLayout, stamp: _Stamp) -> tuple[Series, Series]:
+def _divided(path: Path, share: float, layout: FileLayout, stamp: _Stamp) -> tuple[Series, Series]:
     """Split the series of a file into training and test; it is read again if its stamp has changed."""
-    return divided(_read(path, layout), share, validation, str(path))
+    return divided(_read(path, layout), share)
 
 
 def _stamp(path: Path) -> _Stamp:
@@ -224,6 +225,12 @@ def _stamp(path: Path) -> _Stamp:
 def _read(path: Path, layout: FileLayout) -> Series:
     series = read_kept(path, layout) if isinstance(path, Path) else read_series(path, layout)
     if layout.times == "auto" and SINCE in series.channels:
-        other = "To resample or to ignore the times, add --times resample or --times ignore."
-        warnings.warn(f"{path} has irregular times. A further input is the {SINCE}. {other}", stacklevel=2)
+        _say_irregular(path)
     return series
+
+
+@cache
+def _say_irregular(path: Path) -> None:
+    """Warn once for each file."""
+    other = "To resample or to ignore the times, add --times resample or --times ignore."
+    warnings.warn(f"{path} has irregular times. A further input is the {SINCE}. {other}", stacklevel=2)
