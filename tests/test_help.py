@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import autapse
-from autapse import cells, gradient, layers, models, sklearn, solve, training, unfold
+from autapse import auto, cells, gradient, layers, models, sklearn, solve, training, unfold
 from autapse.cells.base import constructor_arguments
 from autapse.diagnostics import plots
 from autapse.diagnostics.contraction import contraction
@@ -39,6 +39,8 @@ NO_EXAMPLE = {
     unfold.Unfolded: "the result of a strategy",
     unfold.scan_fused: "for tests and benchmarks",
     unfold.scan_reference: "for tests and benchmarks",
+    auto.Choice: "`choose` returns it and has an example",
+    auto.Look: "`look` returns it and has an example",
     training.Diverged: "only training raises it",
     training.Interrupted: "only training raises it",
     training.Fitted: "`fit` returns it and has an example",
@@ -59,7 +61,7 @@ def public(room: ModuleType) -> list[Any]:
     return [value for value in values if isinstance(value, type) or inspect.isfunction(value)]
 
 
-ROOMS = (training, sklearn, models, autapse, layers, cells, gradient, unfold, solve)
+ROOMS = (training, auto, sklearn, models, autapse, layers, cells, gradient, unfold, solve)
 DRAWING = (plots.Panel, plots.draw_svg, plots.plot_curves)
 PUBLIC = list(dict.fromkeys([*(thing for room in ROOMS for thing in public(room)), contraction, *DRAWING]))
 

@@ -8,7 +8,7 @@ import pytest
 
 from autapse.auto import recipe
 from autapse.auto.candidates import Variant
-from autapse.auto.race import Trial, advantage, race
+from autapse.auto.race import Trial, advantage, race, winner
 from autapse.auto.trial import Outcome
 from autapse.tasks import ArrayTask
 
@@ -47,9 +47,14 @@ def test_a_clearly_better_candidate_wins_and_losers_drop_out_at_once():
     assert pool.jobs == [3]  # one is left, so that the other folds tell nothing
 
 
-def test_the_recipe_wins_what_chance_can_explain():
-    names = [run({"recipe": 1.0, "other": 1.0}, noise=1.0)[0].candidate.name for _ in range(1)]
-    assert names == ["recipe"]
+@pytest.mark.parametrize(("mean", "best"), [(0.387, "recipe"), (0.6, "other")])
+def test_the_recipe_wins_unless_another_is_better_by_two_standard_errors(mean, best):
+    """Sixteen differences of mean ± 1 have a standard error of 0.258."""
+    first, other = (Trial(Variant(name, recipe(TASK)), TASK.signature()) for name in ("recipe", "other"))
+    for trial, losses in ((first, [2.0] * 16), (other, [2 - mean + (-1) ** n for n in range(16)])):
+        trial.outcomes.append(Outcome(losses=tuple(losses), scores=tuple(losses), steps=1, seconds=0.0))
+    assert advantage(other, first) == pytest.approx(mean / 0.258, rel=0.01)
+    assert winner([first, other]).candidate.name == best
 
 
 def test_the_advantage_is_that_of_a_paired_test():

@@ -35,7 +35,7 @@ SMALLEST = 8  # training sequences, below which nothing is compared
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """What a search chose."""
+    """What a search chose for a task, and what it tried."""
 
     config: RunConfig
     """The settings: of the winner, for all training data."""
@@ -103,7 +103,7 @@ def choose(
     checks.number("seconds", seconds, above=0.0)
     model, training = dict(model or {}), {"seed": seed, **(training or {})}
     training.pop("seconds", None)
-    seen = look(task)
+    seen = look(task, seed, search=True)
     fixed = {*model, *training, *(given or ())}
     whole = task.changed(validation=0.0)
     field = candidates(whole, seen.series_spread, model, training, fixed)

@@ -88,7 +88,8 @@ def print_choice(console: Any, choice: Choice, metric: str) -> None:
         for row in choice.table()
     ]
     heads = ["tried", metric, "loss", "folds", "steps", "time", ""]
-    console.print(_table(heads, rows), soft_wrap=False)
+    if any(trial.outcomes for trial in choice.trials):
+        console.print(_table(heads, rows), soft_wrap=False)
     console.print(f"chosen: {choice.reason}")
 
 
