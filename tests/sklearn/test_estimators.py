@@ -105,6 +105,7 @@ def test_missing_values_are_read_as_the_option_says():
         ({"settings": "sgd"}, X, Y, "settings must be a dict of settings by name; got 'sgd'"),
         ({"early_stop": 2}, X, Y, "validation must be above 0 with early_stop"),
         ({"preset": "auto", "validation": 0.2}, X, Y, 'validation must be 0 with preset="auto"'),
+        ({"class_weight": {"up": 0, "down": 0}}, X, Y, "must have at least one weight above zero; got 'only zeros'"),
         ({"random_state": -1}, X, Y, "seed must be an integer of at least 0; got -1"),
     ],
 )
