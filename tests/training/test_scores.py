@@ -108,3 +108,12 @@ def test_a_model_that_learned_nothing_is_trivial(tmp_path):
     noise = np.random.default_rng(1).permutation(y)
     config = short(ArrayTask(np.zeros_like(x), noise))
     assert train(config, tmp_path / "run").trivial
+
+
+def test_a_final_model_needs_no_test_data(tmp_path):
+    x, y = series()
+    task = ArrayTask(x, y, test_share=0, validation=0)
+    summary = train(short(task), tmp_path / "run")
+    assert (summary.test, summary.baseline, summary.validation) == (None, None, None)
+    assert not summary.trivial
+    assert summary.best_step == 60

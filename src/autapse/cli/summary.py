@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from autapse.tasks.own import OwnData
+
 if TYPE_CHECKING:
     from autapse.training.config import RunConfig
     from autapse.training.summary import Summary
@@ -27,6 +29,9 @@ def print_summary(console: Any, summary: Summary, config: RunConfig) -> None:
     took += f", {summary.rescues} gradients rescued" if summary.rescues else ""
     console.print(took)
     print_scores(console, summary)
+    table = class_table(summary) if isinstance(task, OwnData) else None
+    if table is not None:
+        console.print(table, soft_wrap=False)
     if summary.trivial:
         console.print(trivial_warning(summary, task.baseline_text), style="bold red")
 
