@@ -23,7 +23,7 @@ import torch
 import autapse
 from autapse.cells.base import cell_options
 from autapse.cli.compare import split_cells
-from autapse.cli.main import VERBS
+from autapse.cli.main import VERBS, main
 from autapse.cli.parse import parse
 from autapse.cli.run import parse_task
 from autapse.layers.registry import LAYERS, parse_network
@@ -34,6 +34,7 @@ from autapse.training import ModelConfig, TrainingConfig
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 NOT_RUN = "<!-- not run -->"
+RUN = "<!-- run -->"
 
 PAGES = sorted(page for page in DOCS.rglob("*.md") if "_build" not in page.parts)
 WITH_README = [page for page in (ROOT / "README.md", *PAGES) if page.exists()]
@@ -46,6 +47,7 @@ class Block(NamedTuple):
     line: int  # of its first line of content, counted from 1
     text: str
     runs: bool  # not marked as one that is only shown
+    ordered: bool  # commands that the page's Python blocks build on, run in order with them
 
 
 def blocks(page: Path) -> Iterator[Block]:
@@ -56,8 +58,9 @@ def blocks(page: Path) -> Iterator[Block]:
             opened = n
         elif opened is not None and line.strip() == "```":
             before = [text for text in lines[:opened] if text.strip()]
-            runs = not before or before[-1].strip() != NOT_RUN
-            yield Block(lines[opened][3:].strip(), opened + 2, "\n".join(lines[opened + 1 : n]), runs)
+            mark = before[-1].strip() if before else ""
+            text = "\n".join(lines[opened + 1 : n])
+            yield Block(lines[opened][3:].strip(), opened + 2, text, mark != NOT_RUN, mark == RUN)
             opened = None
     assert opened is None, f"{page}:{opened}: a block is opened and never closed"
 
@@ -66,6 +69,14 @@ def prose(page: Path) -> str:
     """A page without its fenced blocks and inline code."""
     text = re.sub(r"(?ms)^```.*?^```\s*$", "", page.read_text(encoding="utf-8"))
     return re.sub(r"`[^`\n]*`", "", text)
+
+
+def words_after_autapse(block: Block) -> Iterator[tuple[int, list[str]]]:
+    """The words after `autapse` (or `-m autapse`) in each line of a console block, with the number of the line."""
+    for n, line in enumerate(block.text.splitlines()):
+        found = re.match(r"\$ (?:autapse|torchrun .*-m autapse)(?: (.*))?$", line)
+        if found:
+            yield n, shlex.split(found[1] or "", comments=True)
 
 
 def name_of(page: Path) -> str:
@@ -92,6 +103,8 @@ def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.Monke
     for block in blocks(page):
         if block.language == "python" and block.runs:
             exec(compile("\n" * (block.line - 1) + block.text, str(page), "exec"), vars(module))
+        for _, words in words_after_autapse(block) if block.ordered else ():
+            assert main(words) == 0, words
 
 
 MODULES = [
@@ -118,14 +131,12 @@ def test_docstring_examples_run(name: str) -> None:
 
 
 def commands() -> Iterator[tuple[str, list[str]]]:
-    """The words after `autapse` (or `-m autapse`) in the console blocks, each with where it stands."""
+    """The words after `autapse` in the console blocks, each with its place."""
     for page in WITH_README:
         for block in blocks(page):
             if block.language == "console" and block.runs:
-                for n, line in enumerate(block.text.splitlines()):
-                    found = re.match(r"\$ (?:autapse|torchrun .*-m autapse)(?: (.*))?$", line)
-                    if found:
-                        yield f"{name_of(page)}:{block.line + n}", shlex.split(found[1] or "", comments=True)
+                for n, words in words_after_autapse(block):
+                    yield f"{name_of(page)}:{block.line + n}", words
 
 
 def test_there_are_commands() -> None:

@@ -153,6 +153,16 @@ def test_the_same_table_in_other_dress(tmp_path, text):
     assert (found.channels, found.labels, found.targets.tolist()) == (("x", "y"), ("down", "up"), [1, 0])
 
 
+@pytest.mark.parametrize("cell", ["1.234", "1.234,5", "1,2,3"])
+def test_a_decimal_comma_excludes_points(tmp_path, cell):
+    """1.234 may be more than a thousand in such a table, so it is not guessed."""
+    path = table(tmp_path, f"sequence;x;target\na;1,5;v1.5\na;{cell};v1.5\n")
+    assert message(read_csv, path) == f"{path}, line 3, column 'x': {cell!r} is not a finite number."
+    path.write_text(path.read_text().replace(cell, "2e-1"))
+    found = read_csv(path)
+    assert (found.inputs.values[:, 0].tolist(), found.labels) == ([1.5, np.float32(0.2)], ("v1.5",))
+
+
 def test_a_tab_separated_table_with_a_header_is_not_taken_for_a_file_of_the_archive(tmp_path):
     found = read_series(table(tmp_path, LONG.replace(",", "\t"), "own.tsv"))
     assert found.channels == ("x", "y")

@@ -5,6 +5,7 @@ from autapse.models.classifier import Classifier
 from autapse.models.language_model import LanguageModel
 from autapse.models.question_answering import QuestionAnswering
 from autapse.models.regressor import Regressor, StepRegressor
+from autapse.models.stream import ModelStream
 from autapse.models.tagger import Tagger
 
 MODELS: dict[str, type[SequenceModel]] = {
@@ -20,6 +21,7 @@ __all__ = [
     "MODELS",
     "Classifier",
     "LanguageModel",
+    "ModelStream",
     "QuestionAnswering",
     "Regressor",
     "SequenceModel",

@@ -14,11 +14,11 @@ from sklearn.utils.validation import check_consistent_length
 
 from autapse import checks
 from autapse.sklearn.arrays import read_sequences
-from autapse.sklearn.base import RecurrentEstimator
+from autapse.sklearn.series import SeriesEstimator
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class RecurrentClassifier(ClassifierMixin, RecurrentEstimator):  # type: ignore[misc]
+class RecurrentClassifier(ClassifierMixin, SeriesEstimator):  # type: ignore[misc]
     """Classify time series with a recurrent network.
 
     X is an array [n, channels, time], or [n, time] for one channel; or a list of arrays [channels, time], if lengths
@@ -38,7 +38,7 @@ class RecurrentClassifier(ClassifierMixin, RecurrentEstimator):  # type: ignore[
 
     class_weight: Any = None
 
-    kept: ClassVar[tuple[str, ...]] = (*RecurrentEstimator.kept, "classes_")
+    kept: ClassVar[tuple[str, ...]] = (*SeriesEstimator.kept, "classes_")
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train a new model. Nothing is written to disk.

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from autapse import checks
 from autapse.data.ragged import Ragged
 from autapse.models import SequenceModel
 from autapse.tasks import Data, Signature
@@ -59,6 +60,8 @@ class Weighted:
     def of(cls, sequences: list[np.ndarray], targets: Any, weights: np.ndarray | None) -> Weighted:
         """All sequences with a weight above 0; targets are an array, or a list with an array per sequence."""
         targets = Ragged.of(targets) if isinstance(targets, list) else targets
+        if weights is not None and not weights.any():
+            checks.fail("sample_weight and class_weight", "have at least one weight above zero", "only zeros")
         every = cls(Examples(Ragged.of(sequences), targets), weights)
         return every if weights is None else every.take(weights > 0)
 

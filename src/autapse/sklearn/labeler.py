@@ -10,12 +10,12 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from autapse import checks
 from autapse.sklearn.arrays import read_sequences
-from autapse.sklearn.base import RecurrentEstimator
 from autapse.sklearn.classifier import all_classes, softmax
+from autapse.sklearn.series import SeriesEstimator
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SequenceLabeler(RecurrentEstimator):
+class SequenceLabeler(SeriesEstimator):
     """Label every step of time series with a recurrent network.
 
     X is an array [n, channels, time], or [n, time] for one channel; or a list of arrays [channels, time], if lengths
@@ -35,7 +35,7 @@ class SequenceLabeler(RecurrentEstimator):
 
     class_weight: Literal["balanced"] | None = None
 
-    kept: ClassVar[tuple[str, ...]] = (*RecurrentEstimator.kept, "classes_")
+    kept: ClassVar[tuple[str, ...]] = (*SeriesEstimator.kept, "classes_")
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train a new model. Nothing is written to disk.

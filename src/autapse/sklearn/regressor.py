@@ -12,11 +12,11 @@ from sklearn.utils.validation import check_consistent_length
 
 from autapse import checks
 from autapse.sklearn.arrays import read_sequences
-from autapse.sklearn.base import RecurrentEstimator
+from autapse.sklearn.series import SeriesEstimator
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class RecurrentRegressor(RegressorMixin, RecurrentEstimator):  # type: ignore[misc]
+class RecurrentRegressor(RegressorMixin, SeriesEstimator):  # type: ignore[misc]
     """Predict values for time series with a recurrent network.
 
     X is an array [n, channels, time], or [n, time] for one channel; or a list of arrays [channels, time], if lengths
@@ -30,7 +30,7 @@ class RecurrentRegressor(RegressorMixin, RecurrentEstimator):  # type: ignore[mi
     ((60,), True)
     """
 
-    kept: ClassVar[tuple[str, ...]] = (*RecurrentEstimator.kept, "_one_value")
+    kept: ClassVar[tuple[str, ...]] = (*SeriesEstimator.kept, "_one_value")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -234,9 +234,11 @@ class _Piece:
         """The numbers of some columns, float32 or float64; NaN for missing ones, if they are allowed."""
         starts, points, ends = (part[places].reshape(-1) for part in (self.starts, self.points, self.ends))
         exponents = None if self.exponents is None else self.exponents[places].reshape(-1)
-        if self.table.point != ".":
-            self.text[points[points < ends]] = ord(".")  # for Python, which reads some cells
-        values, wrong = decimals.parse(self.text, starts, points, exponents, ends, single)
+        text = self.text
+        if self.table.point != ".":  # Python reads some of the cells: 1,5 is a number for it now, and 1.5 is not
+            text = np.where(text == ord("."), ord("x"), text).astype(np.uint8)
+            text[points[points < ends]] = ord(".")
+        values, wrong = decimals.parse(text, starts, points, exponents, ends, single)
         bad = ~(np.abs(values) <= LARGEST)  # also NaN
         if missing:
             bad &= ~np.isnan(values)
