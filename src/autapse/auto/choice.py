@@ -139,8 +139,8 @@ def _search(trials: list[Trial], data: Folded, start: float, seconds: float, sho
             trial.ended = "no time"
         best = race(trials[:count], pool, folds, steps, until, show.note)
     where = f"{folds} of {data.count} folds" if data.count > 1 else "a validation set"
-    better = "the best" if best is not first else "no other one was clearly better"
-    return best, f"{best.candidate.name}: {better} of {count}, compared on {where} after {steps} steps each"
+    why = f"the best of {count}" if best is not first else f"none of the {count - 1} others was clearly better"
+    return best, f"{best.candidate.name}: {why}, on {where} after {steps} steps each"
 
 
 def _plan(trials: int, folds: int, most: int, affordable: float) -> tuple[int, int, int] | None:
