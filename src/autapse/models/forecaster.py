@@ -1,0 +1,257 @@
+"""The next values of a series, with prediction intervals."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from autapse import checks
+from autapse.models.base import Batches, Network, SequenceModel
+from autapse.models.inputs import check_input
+from autapse.models.linear_path import choose
+
+KINDS = ("mean", "last", "none")
+"""What is subtracted from a window: its mean, its last value, or the mean of the training data."""
+MOST_FEATURES = 1200  # of the straight line; with more, it reads only the channel that it forecasts
+PATHS = 200  # drawn for the intervals of forecasts that read their own forecasts
+TINY = 1e-6  # smallest deviation of a window, relative to its values
+SMALLEST = 1e-30
+SHORT = 4  # steps; the deviation of a shorter window means little
+ENOUGH, MANY = 50, 20_000  # windows from which the size of the errors is computed
+
+
+class Forecaster(SequenceModel):
+    """The values of the next steps, [B, horizon, K, 1 + columns], from a window of history, [B, window, input_size].
+
+    The first column is the forecast. The others are the limits of the prediction intervals, two per level, or the
+    deviation of a Gaussian.
+
+    Each window is normalised. The forecast is the sum of a straight line, which is ridge regression on the training
+    windows, and of what a recurrent network adds to it. The network starts at zero.
+
+    >>> model = Forecaster("gru", 1, 1, hidden_size=8, horizon=3, window=12)
+    >>> model(torch.zeros(4, 12, 1)).shape, model.forecast(np.arange(20.0)).shape
+    (torch.Size([4, 3, 1, 5]), (3,))
+    """
+
+    channel_mean: Tensor
+    channel_scale: Tensor
+    kind: Tensor
+    line: Tensor
+    size: Tensor
+
+    def __init__(
+        self,
+        cell: Network,
+        input_size: int,
+        output_size: int,
+        *args: Any,
+        horizon: int = 1,
+        window: int = 1,
+        known: int = 0,
+        recursive: bool = False,
+        intervals: str = "quantile",
+        levels: Sequence[float] = (0.8, 0.95),
+        mean: Sequence[float] = (),
+        scale: Sequence[float] = (),
+        **settings: Any,
+    ) -> None:
+        checks.integer("horizon", horizon, minimum=1)
+        checks.integer("window", window, minimum=1)
+        block = 1 if recursive else horizon
+        own = input_size - 2 * known
+        checks.one_of("intervals", intervals, ("quantile", "gaussian", "none"))
+        levels = tuple(sorted(levels)) if intervals != "none" else ()
+        extra = {"quantile": 2 * len(levels), "gaussian": 1, "none": 0}[intervals]
+        super().__init__(cell, 3 * own + 2 * known, block * output_size * (1 + extra), *args, **settings)
+        self.horizon, self.window, self.block = horizon, window, block
+        self.targets, self.known, self.own = output_size, known, own
+        self.intervals, self.levels, self.extra = intervals, levels, extra
+        like = self.head.weight
+        self.register_buffer("channel_mean", like.new_tensor(list(mean) or [0.0] * input_size))
+        self.register_buffer("channel_scale", like.new_tensor(list(scale) or [1.0] * input_size))
+        self.register_buffer("kind", torch.zeros((), dtype=torch.int64, device=like.device))
+        self.register_buffer("line", like.new_zeros(output_size, self._line_features(), self.block))
+        self.register_buffer("size", like.new_ones(self.block, output_size))
+        torch.nn.init.zeros_(self.head.weight)
+        torch.nn.init.zeros_(self.head.bias)
+
+    # Forward ----------------------------------------------------------------------------------------------------------
+
+    def forward(self, x: Tensor, lengths: Any = None, keys: Any = None) -> Tensor:  # [B, W, D] -> [B, H, K, 1 + extra]
+        check_input(x, self.own + 2 * self.known, dimensions=(3,))
+        own, known = self._parts(x)
+        if self.block == self.horizon or self.training:
+            return self._blocked(own, known[:, : self.window + self.block], keys)
+        return self._rolled(own, known, self.horizon)[..., None]
+
+    def _parts(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The history [B, W, own], and the known channels of the window and the horizon, [B, W + H, known]."""
+        now, ahead = x[..., self.own : self.own + self.known], x[..., self.own + self.known :]
+        return x[..., : self.own], torch.cat([now, ahead[:, -self.horizon :]], dim=1)
+
+    def _blocked(self, own: Tensor, known: Tensor, keys: Any = None) -> Tensor:
+        """The next `block` steps, [B, block, K, 1 + extra], from the history and the known channels up to their end."""
+        center, scale = self._unit(own, int(self.kind))
+        known = (known - self.channel_mean[-self.known :]) / self.channel_scale[-self.known :] if self.known else known
+        features = self._features((own - center) / scale, known)  # [K, B, F]
+        line = torch.bmm(features, self.line).permute(1, 2, 0)  # [B, block, K]
+        raw = self.at_end(self._network_input(own, known), None, keys).view(len(own), self.block, self.targets, -1)
+        center, scale = center[..., : self.targets], scale[..., : self.targets]  # [B, 1, K]
+        point = center + scale * (line + self.size * raw[..., 0])
+        if not self.extra:
+            return point[..., None]
+        spread = (scale * self.size)[..., None] * torch.exp(raw[..., 1:].clamp(-20, 10))
+        if self.intervals == "gaussian":
+            return torch.cat([point[..., None], spread], dim=-1)
+        lower, upper = (part.cumsum(-1) for part in spread.chunk(2, dim=-1))
+        return torch.cat([point[..., None], point[..., None] - lower, point[..., None] + upper], dim=-1)
+
+    def _unit(self, own: Tensor, kind: int) -> tuple[Tensor, Tensor]:  # [B, W, own] -> [B, 1, own] each
+        """What is subtracted from each channel of a window, and what it is then divided by."""
+        mean, scale = self.channel_mean[: self.own], self.channel_scale[: self.own]
+        if KINDS[kind] == "none":
+            shape = (len(own), 1, self.own)
+            return mean.expand(shape), scale.expand(shape)
+        center = own.mean(1, keepdim=True)
+        deviation = (own - center).square().mean(1, keepdim=True).sqrt() + TINY * center.abs() + SMALLEST
+        return (center if KINDS[kind] == "mean" else own[:, -1:]), deviation
+
+    def _network_input(self, own: Tensor, known: Tensor) -> Tensor:  # [B, W, 3 * own + 2 * known]
+        """The normalised window, its level and its deviation, and the known channels at each step and ahead."""
+        center, scale = self._unit(own, KINDS.index("mean"))
+        mean, deviation = self.channel_mean[: self.own], self.channel_scale[: self.own]
+        level = torch.asinh((center - mean) / deviation), torch.log(scale / deviation).clamp(-10, 10)
+        parts = [(own - center) / scale, *(part.expand_as(own) for part in level)]
+        return torch.cat([*parts, known[:, : self.window], known[:, self.block :]], dim=-1)
+
+    # The straight line ------------------------------------------------------------------------------------------------
+
+    @property
+    def _line_reads(self) -> tuple[bool, int]:
+        """Whether the straight line reads all channels, rather than its own one; and how many steps of the window."""
+        everything = self.window * (self.own + self.known) + self.block * self.known
+        if everything <= MOST_FEATURES:
+            return True, self.window
+        return False, min(self.window, max(1, (MOST_FEATURES - self.block * self.known) // (1 + self.known)))
+
+    def _line_features(self) -> int:
+        everything, steps = self._line_reads
+        return steps * ((self.own if everything else 1) + self.known) + self.block * self.known + 1
+
+    def _features(self, own: Tensor, known: Tensor) -> Tensor:  # [K, B, F]
+        """What the straight line of each channel reads; the last feature is 1."""
+        everything, steps = self._line_reads
+        shared = [known[:, self.window - steps :].flatten(1), own.new_ones(len(own), 1)]
+        if everything:
+            rows = torch.cat([own.flatten(1), *shared], dim=1)
+            return rows.expand(self.targets, *rows.shape)
+        history = own[:, -steps:, : self.targets].permute(2, 0, 1)  # [K, B, steps]
+        rest = torch.cat(shared, dim=1)
+        return torch.cat([history, rest.expand(self.targets, *rest.shape)], dim=2)
+
+    @torch.no_grad()
+    def start_from(self, train: Batches, validation: Batches) -> None:
+        """Compute the straight line from the training windows, and the size of its errors.
+
+        Args:
+            train: the training batches.
+            validation: the validation batches, which choose the normalisation and the ridge.
+        """
+
+        def rows(kind: int, channel: int, held: bool) -> Iterable[tuple[Tensor, Tensor]]:
+            for batch in (validation if held else train)():
+                own, known = self._parts(batch.inputs.double())
+                center, scale = self._unit(own, kind)
+                known = (known - self.channel_mean[-self.known :]) / self.channel_scale[-self.known :]
+                features = self._features((own - center) / scale, known[:, : self.window + self.block])[channel]
+                unit = batch.targets[:, -1, channel, None].double()  # the loss divides by it too
+                wanted = batch.targets[:, : self.block, channel].double() - center[:, :, channel]
+                yield features * (scale[:, :, channel] / unit), wanted / unit
+
+        kinds = range(len(KINDS)) if self.window >= SHORT else [KINDS.index("none")]
+        choice = choose(kinds, self.targets, rows)
+        self.kind.fill_(choice.kind)
+        self.line.copy_(torch.stack(choice.weight))
+        self._start_sizes(train, validation)
+
+    def _start_sizes(self, train: Batches, validation: Batches) -> None:
+        """The size of the errors, and the first intervals, from the errors of the straight line."""
+        errors = self._errors(validation)
+        errors = self._errors(train) if len(errors) < ENOUGH else errors  # [N, block, K]
+        self.size.copy_(errors.square().mean(0).sqrt() + SMALLEST)
+        relative = errors / self.size
+        bias = self.head.bias.view(self.block, self.targets, -1)
+        if self.intervals == "quantile":
+            for side, sign in enumerate((-1, 1)):
+                before = torch.zeros_like(self.size)
+                for n, level in enumerate(self.levels):
+                    limit = (sign * relative).quantile((1 + level) / 2, dim=0).clamp(min=TINY)
+                    bias[..., 1 + side * len(self.levels) + n] = (limit - before).clamp(min=0.01 * limit).log()
+                    before = torch.maximum(limit, before)
+
+    def _errors(self, batches: Batches) -> Tensor:  # [N, block, K]
+        """The errors of the straight line, in units of each window's deviation."""
+        found = [self.size.new_zeros(0, self.block, self.targets)]
+        was_training, count = self.training, 0
+        self.train()  # of the recursive method: one step only
+        for batch in batches():
+            own, known = self._parts(batch.inputs)
+            scale = self._unit(own, int(self.kind))[1][..., : self.targets]
+            point = self._blocked(own, known[:, : self.window + self.block])[..., 0]
+            found.append((batch.targets[:, : self.block] - point) / scale)
+            count += len(own)
+            if count > MANY:
+                break
+        self.train(was_training)
+        return torch.cat(found)
+
+    # Rolling forecasts ------------------------------------------------------------------------------------------------
+
+    def _rolled(self, own: Tensor, known: Tensor, steps: int, draws: Tensor | None = None) -> Tensor:  # [B, steps, K]
+        """Forecasts that read earlier forecasts as history.
+
+        With `draws`, normal random values [B, steps, K], each value is drawn from its distribution.
+        """
+        made: list[Tensor] = []
+        for first in range(0, steps, self.block):
+            output = self._blocked(own, known[:, first : first + self.window + self.block])
+            values = output[..., 0]
+            if draws is not None:
+                values = values + self.offset(output, draws[:, first : first + self.block])
+            made.append(values)
+            own = torch.cat([own, values], dim=1)[:, -self.window :]
+        return torch.cat(made, dim=1)[:, :steps]
+
+    def offset(self, output: Tensor, score: Tensor) -> Tensor:  # [..., 1 + extra], [...] -> [...]
+        """How far a value is from the forecast, for a normal score: 0 is the forecast, 1.64 the 95 % quantile.
+
+        Between two quantiles it is linear in the score, as for a Gaussian.
+        """
+        if self.intervals == "gaussian":
+            return output[..., 1] * score
+        scores = [0.0, *(normal_score((1 + level) / 2) for level in self.levels)]
+        limits = output[..., 1:] - output[..., :1]
+        lower, upper = limits.chunk(2, dim=-1)
+        side = torch.where((score < 0)[..., None], -lower, upper)
+        values = torch.cat([torch.zeros_like(side[..., :1]), side], dim=-1)  # at the scores
+        size = score.abs()
+        result = torch.zeros_like(size)
+        for n in range(1, len(scores)):
+            slope = (values[..., n] - values[..., n - 1]) / (scores[n] - scores[n - 1])
+            here = values[..., n - 1] + slope * (size - scores[n - 1])
+            result = torch.where(size >= scores[n - 1], here, result)
+        return torch.where(score < 0, -result, result)
+
+
+def normal_score(probability: float) -> float:
+    """The value below which a standard normal variable is with this probability.
+
+    >>> round(normal_score(0.975), 2)
+    1.96
+    """
+    return statistics.NormalDist().inv_cdf(probability)
