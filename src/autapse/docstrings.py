@@ -37,11 +37,20 @@ def arguments(names: Iterable[str], *docs: str | None) -> str:
     return "\n".join(["Args:", *(texts[name] for name in names if name in texts)])
 
 
-def inherited(doc: str | None, base: str | None) -> str:
-    """A docstring whose section `Args:` also has the entries of `base` that it lacks."""
-    text, own = clean(doc or ""), section(doc, "Args")
-    missing = [entry for name, entry in entries(base).items() if name not in entries(doc)]
-    return text.replace(own, "\n".join([own, *missing]), 1) if own else text
+def inherited(kind: type) -> str | None:
+    """The docstring of a class whose `Args:` section also has the entries of its base classes that it lacks."""
+    if kind.__doc__ is None:
+        return None
+    text, known = clean(kind.__doc__), entries(kind.__doc__)
+    texts: dict[str, str] = {}
+    for base in reversed(kind.__mro__[1:]):
+        texts |= entries(base.__doc__)
+    added = "\n".join(text for name, text in texts.items() if name not in known)
+    if known:
+        own = section(kind.__doc__, "Args")
+        return text.replace(own, f"{own}\n{added}".rstrip(), 1)
+    first = prose(kind.__doc__)
+    return text.replace(first, f"{first}\n\nArgs:\n{added}", 1) if added else text
 
 
 def example(layer: str) -> str:

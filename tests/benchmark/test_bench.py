@@ -1,13 +1,14 @@
 """`autapse bench` on shapes that take no time."""
 
 import re
+from pathlib import Path
 
 import pytest
 
 from autapse import files
 from autapse.benchmark import run
 from autapse.benchmark.candidate import Unequal
-from autapse.benchmark.settings import QUICK, Settings
+from autapse.benchmark.settings import FULL, QUICK, TIMES, Settings
 from autapse.cli.bench import Bench, make_settings
 from autapse.cli.main import main
 from autapse.native import library
@@ -16,6 +17,14 @@ TINY = [
     *("bench", "--shapes", "6x32x2x5,streaming", "--cells", "gru,ugrnn", "--peers", "torch.nn,reference"),
     *("--full", "--repeats", "1", "--threads", "1"),
 ]
+
+
+def test_help_and_docs_say_how_long_it_takes(capsys):
+    assert main(["bench", "--help"]) == 0
+    page = " ".join((Path(__file__).parents[2] / "docs" / "speed.md").read_text().split())
+    for text in (" ".join(capsys.readouterr().out.replace("│", " ").split()), page):
+        assert TIMES[FULL] in text
+        assert TIMES[QUICK] in text
 
 
 def test_bench_prints_tables_and_writes_results(capsys, tmp_path):

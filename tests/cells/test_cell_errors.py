@@ -142,3 +142,29 @@ def test_a_cell_without_step_says_what_is_missing() -> None:
 )
 def test_repr_shows_what_differs_from_the_defaults(cell: autapse.Cell, expected: str) -> None:
     assert repr(cell) == expected
+
+
+RESERVED = ("rates", "one_step", "take_steps", "advance", "rule", "prepare", "state_sizes")
+VALUES = {"parameter": lambda: torch.nn.Parameter(torch.zeros(2)), "module": lambda: torch.nn.Linear(2, 2)}
+
+
+@pytest.mark.parametrize("name", RESERVED)
+@pytest.mark.parametrize("value", VALUES)
+def test_a_weight_cannot_have_the_name_of_a_method(name: str, value: str) -> None:
+    class Half(autapse.cells.EquilibriumRule):
+        def __init__(self, *sizes: int, **keywords: Any) -> None:
+            super().__init__(*sizes, **keywords)
+            setattr(self, name, VALUES[value]())
+
+        def phi(self, h: Any, previous: Any, u: Any, weights: Any) -> Any:
+            return torch.tanh(0.5 * h + previous + u)
+
+    words = f"^{name} must be the method or property of Half; got '(Parameter|Linear)'. The name {name} is reserved"
+    with pytest.raises(InputError, match=words):
+        autapse.Equilibrium(Half, D, H)
+
+
+def test_a_number_cannot_replace_a_method() -> None:
+    cell = autapse.cells.RNN(D, H)
+    with pytest.raises(InputError, match=r"^advance must be the method .* got 'float'. The name advance is reserved"):
+        cell.advance = 0.5  # type: ignore[assignment, method-assign]

@@ -253,3 +253,24 @@ def test_autocast_and_half_precision_are_solved_or_flagged(kind: str) -> None:
     assert small(x.bfloat16())[0].dtype == torch.bfloat16
     assert small.reports[0].all_converged
     torch.testing.assert_close(small(x.bfloat16())[0].float(), expected, rtol=0.1, atol=0.05)
+
+
+def test_layers_that_get_the_same_strategy_have_their_own_warm_starts() -> None:
+    shared = autapse.unfold.Solve(cache=16.0, tolerance=autapse.solve.Tolerance(first=0.1, steps=5))
+    first, second = (autapse.ImplicitGRU(3, 4, unfold=shared) for _ in range(2))
+    first(torch.randn(5, 2, 3), keys=["a", "b"])
+    assert len(first.strategy.solutions) == 2
+    assert len(second.strategy.solutions) == 0
+    assert (int(first.strategy.calls), int(second.strategy.calls)) == (1, 0)
+    assert second.strategy.solver is shared.solver
+    assert repr(second) == repr(first)
+
+
+def test_layers_that_get_the_same_strategy_have_their_own_adjoint_reports() -> None:
+    shared = autapse.unfold.Solve()
+    first, second = (autapse.ImplicitGRU(3, 4, unfold=shared) for _ in range(2))
+    output = first(torch.randn(5, 2, 3))[0]
+    second(torch.randn(5, 3, 3))
+    output.sum().backward()
+    assert [len(report.converged) for report in first.adjoint_reports] == [2]
+    assert second.adjoint_reports == []

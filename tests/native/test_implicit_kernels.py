@@ -10,8 +10,9 @@ from torch import Tensor
 
 from autapse.forms.implicit_gru import ImplicitGRURule
 from autapse.native import library
+from autapse.native.implicit import ImplicitKernel
 from autapse.sequences.red_black import RedBlackOrder
-from autapse.unfold.implicit_fused import FusedImplicitSlope, FusedImplicitSystem, can_fuse_rule
+from autapse.unfold.implicit_fused import FusedImplicitSlope, FusedImplicitSystem, fused_kernel
 from autapse.unfold.implicit_system import ImplicitSystem
 from native.kernels import BOUNDS, needs_kernels
 
@@ -37,7 +38,9 @@ def systems(
     layout = RedBlackOrder(torch.tensor(LENGTHS), stencil, torch.device("cpu"), edges)
     u = torch.randn(layout.total, (count + 3) * hidden, dtype=dtype)
     past = torch.randn(2 * len(LENGTHS), hidden, dtype=dtype) if edges else torch.zeros(1, hidden, dtype=dtype)
-    return ImplicitSystem(rule, u, layout, past), FusedImplicitSystem(rule, u, layout, past)
+    return ImplicitSystem(rule, u, layout, past), FusedImplicitSystem(
+        rule, u, layout, past, ImplicitKernel(*rule.operands)
+    )
 
 
 def everything(system: ImplicitSystem, z: Tensor, v: Tensor) -> dict[str, Tensor]:
@@ -153,13 +156,13 @@ def test_switches_survive_underflow() -> None:
 def test_what_the_kernels_cannot_take_goes_to_the_reference() -> None:
     reference, _ = systems(4)
     rule, u, edges = reference.rule, reference.u, reference.edges
-    assert can_fuse_rule(rule, u, edges)
-    assert not can_fuse_rule(rule, u.float(), edges)
-    assert not can_fuse_rule(rule, u.to(torch.bfloat16), edges)
+    assert fused_kernel(rule, u, edges)
+    assert not fused_kernel(rule, u.float(), edges)
+    assert not fused_kernel(rule, u.to(torch.bfloat16), edges)
 
     class Own(ImplicitGRURule):
         pass
 
-    assert not can_fuse_rule(Own((-1, 1), *rule.operands), u, edges)
+    assert not fused_kernel(Own((-1, 1), *rule.operands), u, edges)
     many = ImplicitGRURule(tuple(range(1, 10)), torch.randn(9, 4, 4).double(), *rule.operands[1:])
-    assert not can_fuse_rule(many, u, edges)
+    assert not fused_kernel(many, u, edges)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from autapse.forms.implicit_gru import ImplicitGRURule
 from autapse.native import library
+from autapse.native.implicit import ImplicitKernel
 from autapse.sequences.red_black import RedBlackOrder
 from autapse.solve import GMRES, LinearReport, SolveReport, Tridiagonal
 from autapse.unfold.implicit_fused import FusedImplicitSlope, FusedImplicitSystem
@@ -48,7 +49,9 @@ def systems(
     layout = RedBlackOrder(torch.tensor(lengths, dtype=torch.long), stencil, torch.device("cpu"), edges)
     u = torch.randn(layout.total, 5 * hidden, dtype=dtype)
     past = torch.randn(2 * len(lengths), hidden, dtype=dtype) if edges else torch.zeros(1, hidden, dtype=dtype)
-    return ImplicitSystem(rule, u, layout, past), FusedImplicitSystem(rule, u, layout, past)
+    return ImplicitSystem(rule, u, layout, past), FusedImplicitSystem(
+        rule, u, layout, past, ImplicitKernel(*rule.operands)
+    )
 
 
 def agree(found: tuple[Tensor, Any], expected: tuple[Tensor, Any], dtype: torch.dtype) -> None:
@@ -362,7 +365,10 @@ def test_a_singular_adjoint_is_not_called_solved(matrix: list[list[float]]) -> N
     layout = RedBlackOrder(torch.tensor([2]), (-1, 1), torch.device("cpu"), False)
     u = torch.cat([torch.zeros(2, 2 * size), torch.full((2, 2 * size), 40.0), torch.zeros(2, size)], 1).double()
     zero = torch.zeros(1, size, dtype=torch.float64)
-    both = ImplicitSystem(rule, u, layout, zero), FusedImplicitSystem(rule, u, layout, zero)
+    both = (
+        ImplicitSystem(rule, u, layout, zero),
+        FusedImplicitSystem(rule, u, layout, zero, ImplicitKernel(*rule.operands)),
+    )
     z, g = torch.zeros(2, size).double(), torch.randn(2, size).double()
     found, expected = adjoint_by_both(both, z, g, GMRES(max_iterations=20), 1e-6)
     assert found[1].converged.tolist() == expected[1].converged.tolist() == [False]

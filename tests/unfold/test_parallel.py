@@ -14,7 +14,7 @@ from torch.testing import assert_close
 
 import autapse
 from autapse.sequences.batch import SequenceBatch
-from autapse.sequences.line import Line
+from autapse.solve.line import Line
 from autapse.solve.linear_scan import linear_scan
 from autapse.solve.report import NotConvergedWarning, SolveReport
 from autapse.unfold import Parallel, scan_reference

@@ -57,4 +57,4 @@ class Settings(Record):
 
 QUICK = Settings(seconds=1.5, ragged=False)
 FULL = Settings(cells=tuple(NETWORKS), peers=tuple(PEERS), repeats=10, seconds=4.0)
-TIMES = {QUICK: "a few minutes", FULL: "half an hour to an hour"}  # on two cores
+TIMES = {QUICK: "a few minutes", FULL: "one to two hours"}  # on two cores

@@ -65,6 +65,15 @@ class Cell(nn.Module):
         self.bias = checks.boolean("bias", bias)
         self._factory: dict[str, Any] = {"device": device, "dtype": dtype}
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        held = None if hasattr(nn.Module, name) else getattr(type(self), name, None)
+        is_weight = isinstance(value, Tensor | nn.Module)
+        # Otherwise a value would replace a method, and torch would hide a module behind it.
+        if (callable(held) and (is_weight or not callable(value))) or (isinstance(held, property) and is_weight):
+            rule = f"be the method or property of {type(self).__name__}"
+            checks.fail(name, rule, type(value).__name__, f"The name {name} is reserved: choose another.")
+        super().__setattr__(name, value)
+
     # What a subclass writes -------------------------------------------------------------------------------------
 
     def affine(self) -> tuple[Tensor, Tensor | None] | None:
@@ -169,16 +178,12 @@ class Cell(nn.Module):
         read = [s for offset in self.stencil if offset < 0 for s in carried[count * (-offset - 1) : count * -offset]]
         return (*self.checked(self.step(u, tuple(read), weights, t), len(u)), *carried[:-count])
 
-    @property
-    def is_solved(self) -> bool:
-        """Whether each step solves an equation, and has a report."""
-        return False
+    is_solved: bool = False
+    """Whether each step solves an equation, and has a report. Such a cell has `solved_step`."""
 
-    def reported_step(
-        self, u: Tensor, carried: State, weights: Any, t: int, check: bool = True
-    ) -> tuple[State, SolveReport | None]:
-        """`advance`, and the report with one entry per row; None if no equation is solved."""
-        return self.advance(u, carried, weights, t, check), None
+    def solved_step(self, u: Tensor, state: State, weights: Any) -> tuple[State, SolveReport]:
+        """`step`, and its report with one entry per row. The caller disables autocast, which is too coarse."""
+        raise NotImplementedError(f"{type(self).__name__} solves no equation.")
 
     def jacobian(
         self,

@@ -155,30 +155,22 @@ class EquilibriumRule(InnerSteps, Cell):
         if self.inner_steps is not None:
             (previous,) = state
             return (self.take_steps(lambda h: self.phi(h, previous, u, weights), previous, t),)
-        state, report = self.solved_step(u, state, weights)
+        with without_autocast(u.device.type):
+            state, report = self.solved_step(u, state, weights)
         warn_unsolved(self, type(self).__name__, report, "steps", "Their states are kept as they are.")
         return state
 
     @property
-    def is_solved(self) -> bool:
+    def is_solved(self) -> bool:  # type: ignore[override]
         return self.inner_steps is None and type(self).step is EquilibriumRule.step
 
-    def reported_step(
-        self, u: Tensor, carried: State, weights: Any, t: int, check: bool = True
-    ) -> tuple[State, SolveReport | None]:
-        if self.is_solved:
-            return self.solved_step(u, carried, weights)
-        return super().reported_step(u, carried, weights, t, check)
-
     def solved_step(self, u: Tensor, state: State, weights: Any) -> tuple[State, SolveReport]:
-        """`step`, and its report with one entry per row."""
         (previous,) = state
-        with without_autocast(previous.device.type):  # half precision cannot reach the tolerance
-            dtype = torch.promote_types(u.dtype, previous.dtype)
-            wide = full_precision(dtype)
-            if wide != dtype:
-                weights = pytree.tree_map_only(Tensor, lambda w: w.to(wide) if w.is_floating_point() else w, weights)
-            h, report = self.settle(previous.to(wide), u.to(wide), weights)
+        dtype = torch.promote_types(u.dtype, previous.dtype)
+        wide = full_precision(dtype)  # half precision cannot reach the tolerance
+        if wide != dtype:
+            weights = pytree.tree_map_only(Tensor, lambda w: w.to(wide) if w.is_floating_point() else w, weights)
+        h, report = self.settle(previous.to(wide), u.to(wide), weights)
         return (h.to(dtype),), report
 
     def settle(self, previous: Tensor, u: Tensor, weights: Any) -> tuple[Tensor, SolveReport]:

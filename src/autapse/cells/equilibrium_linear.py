@@ -14,10 +14,10 @@ from autapse.cells.base import uniform_, zeros_
 from autapse.cells.equilibrium import EquilibriumRule
 from autapse.cells.matrices import full_precision
 from autapse.gradient.base import Adjoint, attach
-from autapse.gradient.function import is_tracked, observe, on_values, without_autocast
+from autapse.gradient.function import is_tracked, on_values, without_autocast
+from autapse.gradient.step import solved_on_values
 from autapse.solve import SolveReport
 from autapse.solve.condition import amplification, loses_half
-from autapse.solve.report import merge
 
 
 class Weights(NamedTuple):
@@ -99,9 +99,7 @@ class EquilibriumLinear(EquilibriumRule):
         U, V, first_order, LU, pivots, ill, bulk = weights
         right = F.linear(previous, V) + u
         h = _resolve(U, right, LU, pivots) if first_order is None else F.linear(right, first_order)  # type: ignore[arg-type]
-        reports: list[SolveReport] = []
-        observe(lambda *values: reports.append(self._report(*values)), h, right, U, ill, bulk)
-        return h, merge(reports, len(h), worst=True)  # one report per sample under vmap
+        return h, solved_on_values(lambda h, *rest: (h, self._report(h, *rest)), len(h), h, right, U, ill, bulk)[1]
 
     def _report(self, h: Tensor, right: Tensor, U: Tensor, ill: Tensor | None, bulk: Tensor | None) -> SolveReport:
         parts = torch.stack((F.linear(h, U) + right - h, h, right))

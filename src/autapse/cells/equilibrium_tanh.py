@@ -13,9 +13,9 @@ from autapse import checks
 from autapse.cells.base import uniform_, zeros_
 from autapse.cells.equilibrium import EquilibriumRule
 from autapse.gradient.base import Adjoint, attach
-from autapse.gradient.function import is_tracked, on_values
+from autapse.gradient.function import is_tracked
+from autapse.gradient.step import solved_on_values
 from autapse.solve import SolveReport
-from autapse.solve.report import merge
 
 ITERATIONS = 30  # never reached: no value needs more than four, see the tests
 SATURATED = 30.0  # from here on, tanh is 1 to all digits
@@ -75,17 +75,14 @@ class EquilibriumTanh(EquilibriumRule):
         if self.solver is not None or previous.is_meta:
             return super().settle(previous, u, weights)
         alpha = u + F.linear(previous, weights)
-        reports: list[SolveReport] = []
 
-        def solve(alpha: Tensor) -> Tensor:
+        def solve(alpha: Tensor) -> tuple[Tensor, SolveReport]:
             h, iterations = equilibrium(alpha)
             h = h.masked_fill(h.isnan().any(1, keepdim=True), torch.nan)  # one NaN unit makes the whole row NaN
-            reports.append(self._report(alpha, h, iterations))
-            return h
+            return h, self._report(alpha, h, iterations)
 
-        h = on_values(solve, alpha)
-        h = attach(_Phi(alpha, self.floor), h) if is_tracked((alpha,)) else h
-        return h, merge(reports, len(alpha), worst=True)  # one report per sample under vmap
+        h, report = solved_on_values(solve, len(alpha), alpha)
+        return (attach(_Phi(alpha, self.floor), h) if is_tracked((alpha,)) else h), report
 
     def _report(self, alpha: Tensor, h: Tensor, iterations: Tensor) -> SolveReport:
         settled = torch.tanh(h + alpha)

@@ -36,7 +36,7 @@ class Bench:
     threads: int | None = None
     """Number of threads; by default that of torch."""
     full: bool = False
-    """Measure everything, which takes up to an hour; otherwise a few minutes."""
+    """Measure everything, which takes one to two hours; otherwise a few minutes."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Write all measurements, with facts about the machine, to this JSON file."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -41,7 +42,7 @@ class ImplicitGRURule(Rule):
 
     has_bands = True
 
-    @property
+    @cached_property
     def operands(self) -> tuple[Tensor, ...]:  # type: ignore[override]
         return self.switches, self.gates, self.candidate
 

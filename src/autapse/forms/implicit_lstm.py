@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -27,7 +28,7 @@ class ImplicitLSTMRule(Rule):
 
     has_bands = True
 
-    @property
+    @cached_property
     def operands(self) -> tuple[Tensor, ...]:  # type: ignore[override]
         return self.switches, self.gates
 

@@ -17,6 +17,16 @@ class Adjoint(ABC):
 
     The methods get the solution and the operands as tensors of the graph, so that a method written with plain PyTorch
     calls can be differentiated again.
+
+    >>> class Root(autapse.gradient.Adjoint):  # z = ∛a solves z³ = a, so dz = da / (3z²)
+    ...     def __init__(self, a):
+    ...         self.operands = (a,)
+    ...     def pull(self, z, operands, gradient, needed):
+    ...         return [gradient / (3 * z * z)]
+    >>> a = torch.tensor([8.0], requires_grad=True)
+    >>> z = autapse.gradient.base.attach(Root(a), torch.tensor([2.0]))
+    >>> torch.autograd.grad(z, a)
+    (tensor([0.0833]),)
     """
 
     operands: tuple[Tensor, ...]
@@ -92,7 +102,7 @@ class Gradient(ABC):
         self,
         system: Solved,
         z: Tensor,  # the solution, which has no graph
-        converged: Tensor,  # [N, 1] bool, the rows of converged problems: the others have no gradient
+        converged: Tensor | None,  # [N, 1] bool, rows of converged problems: others have no gradient. None: all
         rtol: float,  # tolerance of the adjoint, used if the gradient's own rtol is None
         note: Callable[[LinearReport], None],  # called with the report of the adjoint solve
     ) -> Tensor:

@@ -104,8 +104,8 @@ class _Once(Function):
         raise NotImplementedError(ctx.message)
 
 
-class _Samples(Function):
-    """A computation under vmap, one sample after the other, still inside the outer transforms."""
+class _Values(Function):
+    """A computation on plain values."""
 
     @staticmethod
     def forward(compute: Callable[..., Any], *tensors: Tensor) -> Any:
@@ -114,6 +114,10 @@ class _Samples(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
         pass
+
+
+class _Samples(_Values):
+    """A computation under vmap, one sample after the other, still inside the outer transforms."""
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
@@ -131,18 +135,6 @@ def opaque(compute: Callable[..., tuple[Tensor, ...]], remedy: str, *tensors: Te
     if not is_tracked(tensors):
         return results
     return tuple(_Once.apply(remedy, result, *tensors) for result in results)
-
-
-class _Values(Function):
-    """A computation on plain values."""
-
-    @staticmethod
-    def forward(compute: Callable[..., Any], *tensors: Tensor) -> Any:
-        return compute(*tensors)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        pass
 
 
 def on_values(compute: Callable[..., Any], *tensors: Tensor | None) -> Any:

@@ -29,6 +29,10 @@ class Implicit(Gradient):
     An adjoint that does not reach its tolerance is used as it is, with a warning. The systems of equilibria are small:
     they are solved directly, and have derivatives of any order.
 
+    Args:
+        rtol: relative tolerance of the adjoint. None: the layer chooses it.
+        solver: the solver of the adjoint system.
+
     >>> layer = autapse.ImplicitGRU(3, 4, gradient=autapse.gradient.Implicit(rtol=1e-6))
     >>> layer(torch.zeros(5, 2, 3))[0].sum().backward()
     """
@@ -36,9 +40,7 @@ class Implicit(Gradient):
     forward_remedy: ClassVar[str | None] = FORWARD_REMEDY
 
     rtol: float | None = None
-    """Relative tolerance of the adjoint. None: the layer chooses it."""
     solver: LinearSolver = field(default_factory=lambda: GMRES(max_iterations=30))
-    """The solver of the adjoint system."""
 
     def __post_init__(self) -> None:
         if self.rtol is not None:
@@ -47,7 +49,7 @@ class Implicit(Gradient):
             checks.fail("solver", "be a linear solver such as GMRES()", self.solver, kind=checks.KindError)
 
     def attach(
-        self, system: Solved, z: Tensor, converged: Tensor, rtol: float, note: Callable[[LinearReport], None]
+        self, system: Solved, z: Tensor, converged: Tensor | None, rtol: float, note: Callable[[LinearReport], None]
     ) -> Tensor:
         adjoint = system.adjoint()
         if adjoint is None:
@@ -70,7 +72,7 @@ class LinearAdjoint(Adjoint):
         operands: tuple[Tensor, ...],
         solver: LinearSolver,
         rtol: float,
-        converged: Tensor,
+        converged: Tensor | None,
         note: Callable[[LinearReport], None],
     ) -> None:
         self.system, self.operands, self.solver, self.rtol = system, operands, solver, rtol
@@ -82,7 +84,8 @@ class LinearAdjoint(Adjoint):
         places: list[int] = []
 
         def pull(z: Tensor, gradient: Tensor, *operands: Tensor) -> tuple[Tensor, ...]:
-            gradient = torch.where(self.converged, gradient, 0.0)
+            if self.converged is not None:
+                gradient = torch.where(self.converged, gradient, 0.0)
             pulled, report = self.system.pull(z, gradient, self.solver, self.rtol)
             self.note(report)
             _warn(report, self.rtol)

@@ -19,20 +19,22 @@ class Phantom(Gradient):
 
     It is for systems that do not contract, where the terms of `Unrolled` would grow.
 
+    Args:
+        steps: k, the number of steps.
+        damping: λ, above 0 and at most 1.
+
     >>> layer = autapse.ImplicitGRU(3, 4, gradient=autapse.gradient.Phantom(5, damping=0.5))
     >>> layer(torch.zeros(5, 2, 3))[0].sum().backward()
     """
 
     steps: int
-    """k, the number of steps."""
     damping: float = 0.5
-    """λ, above 0 and at most 1."""
 
     def __post_init__(self) -> None:
         checks.integer("steps", self.steps, minimum=1)
         checks.number("damping", self.damping, above=0.0, high=1.0)
 
     def attach(
-        self, system: Solved, z: Tensor, converged: Tensor, rtol: float, note: Callable[[LinearReport], None]
+        self, system: Solved, z: Tensor, converged: Tensor | None, rtol: float, note: Callable[[LinearReport], None]
     ) -> Tensor:
         return followed(system, z, converged, self.steps, self.damping)

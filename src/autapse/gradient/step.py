@@ -21,18 +21,31 @@ def settle(
 ) -> tuple[Tensor, SolveReport]:
     """The state that solves h = φ(h, previous, u), as a function of all tensors, and the report of the rows."""
     system = DifferentiableStep(rule, previous, u, weights)
+
+    def solve(*tensors: Tensor) -> tuple[Tensor, SolveReport]:
+        with without_saved_tensor_hooks():
+            return StepSystem(rule, *system.arguments(tensors)).solve(solver, rtol)
+
+    h, report = solved_on_values(solve, len(previous), *system.tensors)
+    if is_tracked(system.tensors):
+        h = gradient.attach(system, h, None, rtol, lambda report: None)
+    return h, report
+
+
+def solved_on_values(
+    solve: Callable[..., tuple[Tensor, SolveReport]], count: int, *tensors: Tensor | None
+) -> tuple[Tensor, SolveReport]:
+    """`solve(*tensors)` with plain values: the solution of `count` problems without a graph, and the report."""
     reports: list[SolveReport] = []
 
-    def solve(*tensors: Tensor) -> Tensor:
-        with without_saved_tensor_hooks():
-            h, report = StepSystem(rule, *system.arguments(tensors)).solve(solver, rtol)
+    def compute(*values: Tensor) -> Tensor:
+        h, report = solve(*values)
         reports.append(report)
         return h
 
-    h = on_values(solve, *system.tensors)
-    if is_tracked(system.tensors):
-        h = gradient.attach(system, h, torch.ones((), dtype=torch.bool, device=h.device), rtol, lambda report: None)
-    return h, merge(reports, len(previous), worst=True)  # one report per sample under vmap
+    h = on_values(compute, *tensors)
+    # Under vmap there is one report per sample.
+    return h, reports[0] if len(reports) == 1 else merge(reports, count, worst=True)
 
 
 class DifferentiableStep:

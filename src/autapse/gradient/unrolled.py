@@ -20,26 +20,28 @@ class Unrolled(Gradient):
     If F contracts, the gradient is exact in the limit of large k. It has derivatives of any order, and needs the memory
     of k evaluations.
 
+    Args:
+        steps: k, the number of steps.
+
     >>> layer = autapse.ImplicitGRU(3, 4, gradient=autapse.gradient.Unrolled(5))
     >>> layer(torch.zeros(5, 2, 3))[0].sum().backward()
     """
 
     steps: int
-    """k, the number of steps."""
 
     def __post_init__(self) -> None:
         checks.integer("steps", self.steps, minimum=1)
 
     def attach(
-        self, system: Solved, z: Tensor, converged: Tensor, rtol: float, note: Callable[[LinearReport], None]
+        self, system: Solved, z: Tensor, converged: Tensor | None, rtol: float, note: Callable[[LinearReport], None]
     ) -> Tensor:
         return followed(system, z, converged, self.steps, 1.0)
 
 
-def followed(system: Solved, z: Tensor, converged: Tensor, steps: int, damping: float) -> Tensor:
+def followed(system: Solved, z: Tensor, converged: Tensor | None, steps: int, damping: float) -> Tensor:
     """The solution with a graph of `steps` damped steps, or without a graph for unsolved problems."""
     result = z
     for _ in range(steps):
         value = system.evaluate(result)
         result = value if damping == 1.0 else torch.lerp(result, value, damping)
-    return torch.where(converged, result, z)
+    return result if converged is None else torch.where(converged, result, z)

@@ -37,6 +37,7 @@ class Run(NamedTuple):
     final: dict[str, State]  # the final states, by cell
     traces: list[list[Tensor]]  # the states of each layer, [N, directions, S] each; empty if not needed
     reports: list[SolveReport]  # one per cell that solved equations, in the caller's order of sequences
+    adjoint_reports: list[LinearReport]  # the backward pass adds them
 
 
 class Recurrent(nn.Module):
@@ -88,6 +89,7 @@ class Recurrent(nn.Module):
     """
 
     reports = PerThread[SolveReport]()
+    adjoint_reports = PerThread[LinearReport]()  # those of the last backward pass, last layer first
     _has_reports = False  # whether some call had reports, which the next one replaces
 
     def __init__(
@@ -167,7 +169,7 @@ class Recurrent(nn.Module):
             )
         for name, value in settings.items():
             checks.fail(name, "be None if unfold is given, which has its own settings", value)
-        return unfold
+        return unfold.for_layer()
 
     @property
     def strategy(self) -> Unfold:
@@ -219,11 +221,6 @@ class Recurrent(nn.Module):
         return getattr(self.strategy, "checkpoint_every", None)
 
     @property
-    def adjoint_reports(self) -> list[LinearReport]:
-        """The reports of the adjoint solves of this thread's last backward pass, last layer first."""
-        return getattr(self.strategy, "adjoint_reports", [])
-
-    @property
     def output_size(self) -> int:
         """Features of the output, of all directions together."""
         return self.cells[self._key(self.num_layers - 1, 0)].output_size * self.directions
@@ -266,13 +263,15 @@ class Recurrent(nn.Module):
             whole = self._whole(x, h0)
             if whole is not None:
                 if self._has_reports:
-                    self.reports = []
+                    self.reports, self.adjoint_reports = [], []
                 return whole
         batch = make_batch(x, lengths, self._width(x), self.batch_first, self._dtype)
         states = self._initial(h0, batch)
-        rows, final, traces, reports = self._run(batch, states, start, return_states, start_states, keys)
+        rows, final, traces, reports, adjoint_reports = self._run(
+            batch, states, start, return_states, start_states, keys
+        )
         if reports or self._has_reports:
-            self.reports, self._has_reports = reports, True
+            self.reports, self.adjoint_reports, self._has_reports = reports, adjoint_reports, True
         h_n, output = self._gather(final, batch), batch.restore(rows)
         if not return_states:
             return output, h_n
@@ -319,7 +318,7 @@ class Recurrent(nn.Module):
     ) -> Run:
         cells = self._cells()
         strategy = self.strategy.open(cells, batch, self.training, start_states, keys)
-        if not (strategy.native or keep):
+        if strategy.may_use_torch and not keep:
             run = self._by_torch(batch, states)
             if run is not None:
                 return run
@@ -336,14 +335,14 @@ class Recurrent(nn.Module):
                     cell, rows, batch, states[key], layer=layer, start=start, reverse=direction == 1, keep=keep
                 )
                 if report is not None:
-                    name = type(cell).__name__
-                    warn_unsolved(self, name, report, consequence=strategy.unsolved, stacklevel=6)
-                    reports.append(report.take(batch.places))
+                    report = report if batch.order is None else report.take(batch.places)
+                    warn_unsolved(self, type(cell).__name__, report, consequence=strategy.unsolved, stacklevel=6)
+                    reports.append(report)
                 outputs.append(cell.output(trace))
                 kept.append(trace)
             rows = torch.cat(outputs, dim=-1) if self.bidirectional else outputs[0]
             traces.append([torch.stack(both, dim=1) for both in zip(*kept, strict=True)] if keep else [])
-        return Run(rows, final, traces, reports)
+        return Run(rows, final, traces, reports, getattr(strategy, "adjoint_reports", []))
 
     # States -----------------------------------------------------------------------------------------------------
 

@@ -17,6 +17,8 @@ from autapse.native.dispatch import kernels_serve
 from autapse.sequences.batch import SequenceBatch, check_input
 from autapse.unfold import Scan
 
+SCAN = Scan()  # the only strategy that torch's ops can replace
+
 
 class TorchLayer(Layer):
     """A layer whose parameters have torch.nn's names (weight_ih_l0, …).
@@ -98,7 +100,7 @@ class TorchLayer(Layer):
     def _as_torch(self) -> bool:
         """Whether torch's op can do what this layer does."""
         transformed = torch._C._are_functorch_transforms_active()  # torch's ops have no rule for vmap
-        return not (isinstance(self.hidden_size, list) or transformed or self.strategy != Scan())
+        return not (isinstance(self.hidden_size, list) or transformed or self.strategy != SCAN)
 
     def _flat_weights(self) -> list[Tensor]:
         return [getattr(self, name) for name in self._flat_names]
@@ -125,7 +127,7 @@ class TorchLayer(Layer):
             for new, old in zip(final[n].unbind(0), column, strict=True)
         ]
         count = len(states)
-        return Run(output, {key: tuple(rejoined[n::count]) for n, key in enumerate(states)}, [], [])
+        return Run(output, {key: tuple(rejoined[n::count]) for n, key in enumerate(states)}, [], [], [])
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
         result = super()._apply(fn, recurse)

@@ -52,6 +52,14 @@ ARGUMENTS = """Args:
     output_norm: batch normalisation of what the head reads.
     streaming: make everything causal, so that `stream` can read one step at a time.
     length: number of steps of a typical sequence, by which `conv` chooses its pooling; 0 for no pooling.
+    center: the channels with a `spread` above 0 become arcsinh((x − center) / spread) before anything else.
+    spread: see center.
+    level_mean: not empty: each series is standardised by its own mean and deviation, and the log of the deviation, less
+        `level_mean` and divided by `level_scale`, is one more input per channel.
+    level_scale: see level_mean.
+    difference_scale: not empty: the change since the step before, divided by this, is one more input per channel.
+    missing: what is read where a value is NaN: the `mean`; the last value before (`forward`); the mean, and a second
+        input that is 1 there (`mask`); with `error` the caller must not pass NaN.
     device: where the parameters are.
     dtype: their type.
 
@@ -101,12 +109,33 @@ class SequenceModel(nn.Module):
         output_norm: bool = False,
         streaming: bool = False,
         length: int = 0,
+        center: Sequence[float] = (),
+        spread: Sequence[float] = (),
+        level_mean: Sequence[float] = (),
+        level_scale: Sequence[float] = (),
+        difference_scale: Sequence[float] = (),
+        missing: str = "error",
     ) -> None:
         super().__init__()
         where: dict[str, Any] = {"device": device, "dtype": dtype}
         self._check_plain(front=front != NONE and front, readout=readout != LAST and readout, output_norm=output_norm)
         self.streaming = checks.boolean("streaming", streaming)
-        self.inputs = Inputs(input_size, vocabularies, embedding_size, mean, scale, input_dropout, input_noise, **where)
+        self.inputs = Inputs(
+            input_size,
+            vocabularies,
+            embedding_size,
+            mean,
+            scale,
+            input_dropout,
+            input_noise,
+            **where,
+            center=center,
+            spread=spread,
+            level_mean=level_mean,
+            level_scale=level_scale,
+            difference_scale=difference_scale,
+            missing=missing,
+        )
         self.front = make_front(front, self.inputs.output_size, length, streaming, self.every_step, **where)
         stack = {"num_layers": num_layers, "dropout": dropout, "bidirectional": bidirectional}
         if isinstance(cell, Recurrent):
@@ -143,6 +172,9 @@ class SequenceModel(nn.Module):
         """With `streaming`, no output may depend on later steps."""
         if self.streaming and any(layer.bidirectional for layer in self.layers()):
             checks.fail("bidirectional", "be False with streaming", True)
+        if self.streaming and self.inputs.by_series:
+            remedy = "Train with --scaling channel or robust."
+            checks.fail("scaling", "not need the whole series with streaming", "series", remedy)
         if self.streaming and any(layer.looks_ahead for layer in self.layers()):
             checks.fail("cell", "not look ahead with streaming", self.layer.cell_class.__name__, "Try gru.")
 
@@ -227,7 +259,7 @@ class SequenceModel(nn.Module):
 
     def _prepared(self, x: Tensor, lengths: Any) -> tuple[Tensor, Any, bool]:
         """What the recurrent layer reads, its lengths, and whether x is a single sequence, [T, D]."""
-        x = self.inputs(x)
+        x = self.inputs(x, lengths)
         single = x.dim() == 2
         x = x[None] if single else x
         return (x, lengths, single) if self.front is None else (*self.front(x, lengths), single)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from autapse import checks
+from autapse.models.scaling import ChannelScaling
 
 SPREAD = 0.1  # of initial word vectors: with torch's 1, those of rare words stay noise that hides the other features
 
@@ -21,27 +23,25 @@ def check_input(x: object, columns: int, dimensions: tuple[int, ...] = (2, 3)) -
         checks.fail("input", rule, tuple(x.shape), kind=checks.ShapeError)
 
 
-class Inputs(nn.Module):
-    """Word columns become word vectors, each column with its own table; features are standardised.
+class Inputs(ChannelScaling):
+    """Word columns become word vectors, each column with its own table; channels are scaled.
 
     Args:
-        input_size: columns: first those with words, then those with features.
+        input_size: columns: first those with words, then the channels.
         vocabularies: number of words of each word column.
         embedding_size: size of the word vectors, one per word column; the last one is used for the rest.
-        mean: one value per column of features, which is subtracted; by default 0.
-        scale: one value per column of features, by which it is then divided; by default 1.
+        mean: one value per channel, which is subtracted; by default 0.
+        scale: one value per channel, by which it is then divided; by default 1.
         dropout: probability of dropping an output.
         noise: standard deviation of the Gaussian noise that training adds.
         device: where the parameters are.
         dtype: their type.
+        scaling: other ways to scale the channels, as in `ChannelScaling`.
 
     >>> inputs = Inputs(3, vocabularies=[100, 7], embedding_size=[16, 4])
     >>> inputs(torch.zeros(2, 5, 3, dtype=torch.int64)).shape, inputs.output_size
     (torch.Size([2, 5, 21]), 21)
     """
-
-    mean: Tensor
-    scale: Tensor
 
     def __init__(
         self,
@@ -54,15 +54,16 @@ class Inputs(nn.Module):
         noise: float = 0.0,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
+        **scaling: Any,
     ) -> None:
-        super().__init__()
-        words, numbers = len(vocabularies), input_size - len(vocabularies)
-        if numbers < 0:
+        words, channels = len(vocabularies), input_size - len(vocabularies)
+        if channels < 0:
             checks.fail("input_size", f"be at least {words}, one column per vocabulary", input_size)
         if words and not embedding_size:
             checks.fail("embedding_size", "have a size for the vocabularies", tuple(embedding_size))
-        if len(embedding_size) > max(words, 1) or any(len(given) not in (0, numbers) for given in (mean, scale)):
+        if len(embedding_size) > max(words, 1) or any(len(given) not in (0, channels) for given in (mean, scale)):
             checks.fail("embedding_size, mean, scale", "have one entry per column", (embedding_size, mean, scale))
+        super().__init__(channels, mean, scale, **scaling, device=device, dtype=dtype)
         sizes = [checks.integer("embedding_size", size, minimum=1) for size in embedding_size]
         sizes += sizes[-1:] * (words - len(sizes))
         self.tables = nn.ModuleList(
@@ -71,28 +72,31 @@ class Inputs(nn.Module):
         )
         for vectors in self.tables.parameters():
             nn.init.uniform_(vectors, -SPREAD, SPREAD)
-        self.standardised = bool(mean or scale)
-        if self.standardised:  # part of the model: a loaded model takes values as they were in the data
-            self.register_buffer("mean", torch.tensor(mean or [0.0] * numbers, device=device, dtype=dtype))
-            self.register_buffer("scale", torch.tensor(scale or [1.0] * numbers, device=device, dtype=dtype))
         self.dropout = nn.Dropout(dropout)
         self.noise = checks.number("noise", noise, low=0.0)
-        self.input_size = input_size
-        self.output_size = sum(sizes[:words]) + numbers
+        self.input_size, self.channels = input_size, channels
+        self.output_size += sum(sizes[:words])
 
-    def forward(self, x: Tensor) -> Tensor:  # [B, T, columns] -> [B, T, output_size]
+    @property
+    def continuous(self) -> Tensor:  # [output_size] bool
+        """Which outputs are scaled values or their changes, rather than word vectors, marks of gaps or levels."""
+        words = self.output_size - self.channels * len(self.blocks)
+        kinds = [name in ("values", "differences") for name in self.blocks for _ in range(self.channels)]
+        return torch.tensor([False] * words + kinds)
+
+    def forward(self, x: Tensor, lengths: Any = None) -> Tensor:  # [B, T, columns] -> [B, T, output_size]
         check_input(x, self.input_size)
         words = len(self.tables)
-        if not words and not self.standardised and x.is_floating_point():
+        if not words and self.unscaled and x.is_floating_point():
             return self.dropout(self._noisy(x))
         parts = [table(x[..., column].long()) for column, table in enumerate(self.tables)]
         if x.shape[-1] > words:
-            numbers = x[..., words:]
-            if self.standardised:
-                numbers = (numbers - self.mean) / self.scale
-            elif not numbers.is_floating_point():
-                numbers = numbers.to(parts[0].dtype if parts else torch.get_default_dtype())
-            parts.append(numbers)
+            values = x[..., words:]
+            if not self.unscaled:
+                values = super().forward(values, lengths)
+            elif not values.is_floating_point():
+                values = values.to(parts[0].dtype if parts else torch.get_default_dtype())
+            parts.append(values)
         return self.dropout(self._noisy(parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)))
 
     def _noisy(self, x: Tensor) -> Tensor:

@@ -24,21 +24,13 @@ def walk(
     ended: list[State] = []
     steps = drive.split(list(sizes))
     for t, u in enumerate(reversed(steps) if reverse else steps, start):
-        state, stopped = _split(state, len(u))
-        ended += stopped
+        if len(u) < len(state[0]):
+            ended.append(tuple(s[len(u) :] for s in state))
+            state = tuple(s[: len(u)] for s in state)
         state = step(u, state, t)
         trace.append(state[:traced])
     columns = zip(*(reversed(trace) if reverse else trace), strict=True)
     states = tuple(torch.cat(column) for column in columns) if trace else tuple(s[:0] for s in state[:traced])
-    return states, _rejoin(state, ended)
-
-
-def _split(state: State, running: int) -> tuple[State, list[State]]:
-    if running == len(state[0]):
-        return state, []
-    return tuple(s[:running] for s in state), [tuple(s[running:] for s in state)]
-
-
-def _rejoin(state: State, ended: list[State]) -> State:
-    parts = [state, *reversed(ended)]
-    return state if len(parts) == 1 else tuple(torch.cat(part) for part in zip(*parts, strict=True))
+    if ended:
+        state = tuple(torch.cat(parts) for parts in zip(state, *reversed(ended), strict=True))
+    return states, state

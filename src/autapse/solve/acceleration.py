@@ -68,7 +68,13 @@ def _extrapolate(groups: Groups, z: Tensor, residual: Tensor, history: History, 
 
 
 class AcceleratedSolver(IterativeSolver):
-    """A solver with the settings of the acceleration among its fields."""
+    """A solver with the settings of the acceleration among its fields.
+
+    Args:
+        window: how many steps are remembered for the acceleration; 0 is the plain iteration.
+        threshold: relative residual below which steps are accelerated.
+        guard: the largest factor of the residual after an accelerated step.
+    """
 
     window: int
     threshold: float

@@ -20,14 +20,16 @@ Begin = Literal["best", "zero"]
 class Stage:
     """A solver of a chain, and where it starts.
 
+    Args:
+        solver: any solver, also a chain.
+        begin: "best": start at the best point so far. "zero": start at the zero of the system.
+
     >>> autapse.solve.Stage(autapse.solve.FixedPoint(damping=0.5), begin="zero").begin
     'zero'
     """
 
     solver: Solver
-    """Any solver, also a chain."""
     begin: Begin = "best"
-    """"best": start at the best point so far. "zero": start at the zero of the system."""
 
     def __post_init__(self) -> None:
         checks.one_of("begin", self.begin, ("best", "zero"))

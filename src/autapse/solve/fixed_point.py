@@ -15,6 +15,9 @@ from autapse.solve.loop import Goal
 class FixedPoint(IterativeSolver):
     """z ← z + damping·(F(z) − z), up to 200 iterations.
 
+    Args:
+        damping: the fraction of each step that is taken, above 0 and at most 1.
+
     >>> cosine = autapse.solve.Equations(torch.cos, start=torch.zeros(1, 1))
     >>> z, report = autapse.solve.FixedPoint(rtol=1e-6).solve(cosine)
     >>> round(float(z), 4), report.finished_by
@@ -24,7 +27,6 @@ class FixedPoint(IterativeSolver):
     default_iterations: ClassVar[int] = 200
 
     damping: float = 1.0
-    """The fraction of each step that is taken, above 0 and at most 1."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -41,6 +43,9 @@ class Anderson(AcceleratedSolver):
     Acceleration starts when the relative residual is below `threshold`. After an accelerated step that leaves more than
     `guard` of the residual, the problem takes 4 plain steps, after the next one 8, then 16, and so on.
 
+    Args:
+        damping: the fraction of each step that is taken, above 0 and at most 1.
+
     >>> equations = autapse.solve.Equations(lambda z, b: 0.99 * torch.cos(z) * b, torch.ones(1, 1))
     >>> plain, accelerated = (s.solve(equations)[1] for s in (autapse.solve.FixedPoint(), autapse.solve.Anderson()))
     >>> bool(accelerated.iterations < plain.iterations / 2)
@@ -50,13 +55,9 @@ class Anderson(AcceleratedSolver):
     default_iterations: ClassVar[int] = 200
 
     damping: float = 1.0
-    """The fraction of each step that is taken, above 0 and at most 1."""
     window: int = 5
-    """How many steps are remembered; 0 is the plain iteration."""
     threshold: float = float("inf")
-    """Relative residual below which steps are accelerated."""
     guard: float = 0.9
-    """The largest fraction of the residual that an accelerated step may leave."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -35,6 +35,9 @@ class InexactNewton(IterativeSolver):
     backtracking steps, which get shorter until the residual falls. If the condition of the theorem holds for some η,
     short steps with the sign of η reduce the residual, so the method converges.
 
+    Args:
+        eta: η of every iteration, with no safeguard. None: η is chosen as described above.
+
     >>> repelling = autapse.solve.Equations(lambda z, b: 3 * z + b, torch.full((1, 1), -2.0))
     >>> z, report = autapse.solve.InexactNewton().solve(repelling)
     >>> float(z), report.finished_by
@@ -44,7 +47,6 @@ class InexactNewton(IterativeSolver):
     default_iterations: ClassVar[int] = 300
 
     eta: float | None = None
-    """η of every iteration, with no safeguard. None: η is chosen as described above."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

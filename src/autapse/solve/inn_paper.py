@@ -23,6 +23,12 @@ GUESS = 2.2  # cost of the one-step guess in evaluations, counted in matrix prod
 class Statistics(NamedTuple):
     """What section 4 of the paper reports about its solver.
 
+    Attributes:
+        newton_iterations: [B] int64, Newton iterations of each problem.
+        inner_iterations: BiCGStab iterations of each linear solve, which the whole batch shares.
+        inner_limit_hits: how many linear solves ended at the iteration limit.
+        linear_solves: how many linear solves there were.
+
     >>> cosine = autapse.solve.Equations(torch.cos, start=torch.zeros(1, 1))
     >>> _, _, statistics = autapse.solve.Paper().solve_with_statistics(cosine)
     >>> statistics.linear_solves == len(statistics.inner_iterations)
@@ -30,13 +36,9 @@ class Statistics(NamedTuple):
     """
 
     newton_iterations: Tensor
-    """[B] int64, Newton iterations of each problem."""
     inner_iterations: list[int]
-    """BiCGStab iterations of each linear solve, which the whole batch shares."""
     inner_limit_hits: int
-    """How many linear solves ended at the iteration limit."""
     linear_solves: int
-    """How many linear solves there were."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +53,11 @@ class Paper(Solver):
     to `inner_rtol` of the norm of its right side; random starts uniform in [−1, 1], the range of a GRU's states. Newton
     steps have full length: the "step length" of the paper is that of BiCGStab.
 
+    Args:
+        inner_iterations: largest number of BiCGStab iterations in each Newton iteration.
+        inner_rtol: relative tolerance of the linear solves.
+        seed: seed of the random starts.
+
     >>> cosine = autapse.solve.Equations(torch.cos, start=torch.zeros(1, 1))
     >>> z, report = autapse.solve.Paper(rtol=1e-6).solve(cosine)
     >>> round(float(z), 4)
@@ -60,11 +67,8 @@ class Paper(Solver):
     default_iterations: ClassVar[int] = 40
 
     inner_iterations: int = 40
-    """Largest number of BiCGStab iterations in each Newton iteration."""
     inner_rtol: float = 1e-4
-    """Relative tolerance of the linear solves."""
     seed: int = 0
-    """Seed of the random starts."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

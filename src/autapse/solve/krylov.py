@@ -57,6 +57,10 @@ class BiCGStab(LinearSolver):
     The method needs little memory, and its cost per iteration does not grow. Its residual goes up and down, so it
     returns the best iterate. A problem that breaks down (a division by zero) stays at its best iterate.
 
+    Args:
+        shared: use one pair of step lengths for the whole batch, as if it were one large system; for comparison with
+            papers.
+
     >>> A = torch.tensor([[[2.0, 1.0], [1.0, 3.0]]])
     >>> x, report = autapse.solve.BiCGStab(rtol=1e-5).solve(autapse.solve.Matrices(A), torch.tensor([[3.0, 4.0]]))
     >>> x.round(decimals=3), report.evaluations
@@ -64,7 +68,6 @@ class BiCGStab(LinearSolver):
     """
 
     shared: bool = False
-    """Use one pair of step lengths for the whole batch, as if it were one large system; for comparison with papers."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -6,21 +6,28 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from autapse import checks
+from autapse.docstrings import inherited
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """The settings of every solver, linear or not."""
+    """The settings of every solver, linear or not.
+
+    Args:
+        rtol: relative tolerance. None: the caller of `solve` chooses it.
+        atol: absolute tolerance, added to the relative one.
+        max_iterations: largest number of iterations. None: the default of the method.
+    """
 
     default_iterations: ClassVar[int]
     """The value of `max_iterations=None`, if it does not depend on the problem."""
 
     rtol: float | None = None
-    """Relative tolerance. None: the caller of `solve` chooses it."""
     atol: float = 0.0
-    """Absolute tolerance, added to the relative one."""
     max_iterations: int | None = None
-    """Largest number of iterations. None: the default of the method."""
+
+    def __init_subclass__(cls) -> None:
+        cls.__doc__ = inherited(cls)  # so that help() explains all settings
 
     def __post_init__(self) -> None:
         if self.rtol is not None:

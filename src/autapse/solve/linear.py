@@ -19,19 +19,21 @@ DEFAULT_RTOL = 1e-6
 class LinearReport:
     """How a linear solver did on each of B problems. Tensors are detached, and on the device of the right side.
 
+    Attributes:
+        converged: [B] bool, whether the tolerance was reached.
+        residual: [B] float64, ‖b − A·x‖ / ‖b‖ as the method computes it.
+        iterations: [B] int64.
+        evaluations: [B] float64, the number of products with A, or of operations that cost as much.
+
     >>> _, report = autapse.solve.GMRES().solve(autapse.solve.Matrices(torch.eye(2)[None]), torch.ones(1, 2))
     >>> report.converged, report.iterations
     (tensor([True]), tensor([1]))
     """
 
     converged: Tensor
-    """[B] bool, whether the tolerance was reached."""
     residual: Tensor
-    """[B] float64, ‖b − A·x‖ / ‖b‖ as the method computes it."""
     iterations: Tensor
-    """[B] int64."""
     evaluations: Tensor
-    """[B] float64, the number of products with A, or of operations that cost as much."""
 
 
 class Request(NamedTuple):

@@ -32,6 +32,12 @@ class Newton(IterativeSolver):
     get tighter as Newton's method converges; η is never smaller than half of what the tolerance needs. If the linear
     solver has an `rtol` of its own, that is used instead.
 
+    Args:
+        linear: the solver for the steps: GMRES(), BiCGStab() or BlockTridiagonal().
+        line_search: shorten steps that do not reduce the residual. Safer far from a solution, but may stall near a
+            fold.
+        precondition: use the approximate inverse of I − J, if the system has one.
+
     >>> roots = autapse.solve.Equations(lambda z, a: z + (a - z * z) / 2, torch.tensor([[4.0], [9.0]]))
     >>> z, report = autapse.solve.Newton(rtol=1e-6).solve(roots, start=torch.ones(2, 1))
     >>> z.flatten()
@@ -41,11 +47,8 @@ class Newton(IterativeSolver):
     default_iterations: ClassVar[int] = 12
 
     linear: LinearSolver = field(default_factory=GMRES)
-    """The solver for the steps: GMRES(), BiCGStab() or BlockTridiagonal()."""
     line_search: bool = False
-    """Shorten steps that do not reduce the residual. Safer far from a solution, but may stall near a fold."""
     precondition: bool = True
-    """Use the approximate inverse of I − J, if the system has one."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

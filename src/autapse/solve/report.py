@@ -71,6 +71,15 @@ class SolveReport:
 
     Solvers make reports with `SolveReport.make`; `merge` combines several reports.
 
+    Attributes:
+        converged: [B] bool, whether the tolerance was reached.
+        residual: [B] float64, ‖F(z) − z‖ / ‖z‖ at the returned point.
+        iterations: [B] int64.
+        evaluations: [B] float64, the cost, in evaluations of F for a whole problem. A Jacobian product counts 1.
+        finished_by: [B], the name of the solver that found the returned point.
+        flagged: [B] bool, problems at or near a singular point. None if the method cannot detect these.
+        reason: [B] int64, codes of `Reason`. By default they follow from the other fields.
+
     >>> cosine = autapse.solve.Equations(torch.cos, start=torch.zeros(1, 1))
     >>> _, report = autapse.solve.FixedPoint(max_iterations=3).solve(cosine)
     >>> report.words()
@@ -78,19 +87,12 @@ class SolveReport:
     """
 
     converged: Tensor
-    """[B] bool, whether the tolerance was reached."""
     residual: Tensor
-    """[B] float64, ‖F(z) − z‖ / ‖z‖ at the returned point."""
     iterations: Tensor
-    """[B] int64."""
     evaluations: Tensor
-    """[B] float64, the cost, in evaluations of F for a whole problem. A product with the Jacobian counts 1."""
     finished_by: tuple[str, ...]
-    """[B], the name of the solver that found the returned point."""
     flagged: Tensor | None = None
-    """[B] bool, problems at or near a singular point. None if the method cannot detect these."""
     reason: Tensor = NO_REASON
-    """[B] int64, codes of `Reason`. By default they follow from the other fields."""
 
     def __post_init__(self) -> None:
         if self.reason is NO_REASON:

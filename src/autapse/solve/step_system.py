@@ -39,6 +39,7 @@ class StepSystem(System):
     def __init__(self, rule: StepRule, previous: Tensor, u: Tensor, weights: Any) -> None:
         self.rule, self.previous, self.u, self.weights = rule, previous, u, weights
         self.groups = Groups(len(previous))
+        self._last: tuple[Tensor, Feedback] | None = None  # the point of the last `linearize`, and ∂φ/∂h there
 
     def evaluate(self, z: Tensor) -> Tensor:
         return self.rule.phi(z, self.previous, self.u, self.weights)
@@ -53,8 +54,9 @@ class StepSystem(System):
     def linearize(self, z: Tensor) -> tuple[Tensor, Feedback]:
         with torch.no_grad():
             slope = self.rule.feedback(z, self.previous, self.u, self.weights)
-        value = self.rule.phi(z, self.previous, self.u, self.weights)
-        return value, Feedback(slope, self.rule.floor)
+        value, feedback = self.rule.phi(z, self.previous, self.u, self.weights), Feedback(slope, self.rule.floor)
+        self._last = z, feedback
+        return value, feedback
 
     @torch.no_grad()
     def solve(self, solver: Solver, rtol: float) -> tuple[Tensor, SolveReport]:
@@ -66,7 +68,10 @@ class StepSystem(System):
         return (h.masked_fill(lost.to(h.device)[:, None], torch.nan) if bool(lost.any()) else h), report
 
     def _flagged(self, h: Tensor, report: SolveReport) -> SolveReport:
-        feedback = Feedback(self.rule.feedback(h, self.previous, self.u, self.weights), self.rule.floor)
+        if self._last is not None and torch.equal(self._last[0], h):  # the solver has linearised there
+            feedback = self._last[1]
+        else:
+            feedback = Feedback(self.rule.feedback(h, self.previous, self.u, self.weights), self.rule.floor)
         if self.rule.floor:
             report = replace(report, flagged=feedback.at_floor().cpu())
         return report.ill_conditioned(loses_half(feedback.amplification(), h.dtype))

@@ -24,6 +24,9 @@ class Sweeps(IterativeSolver):
     red-black iteration updates every second position from the others, all at once, and then the others from these. The
     second update is the residual, so the iteration costs one evaluation in total.
 
+    Args:
+        order: "symmetric": position by position, along the line and back. "red-black": one colour after the other.
+
     >>> layer = autapse.ImplicitGRU(3, 4, solver=autapse.solve.Sweeps(order="red-black"))
     >>> output, h_n = layer(torch.randn(5, 2, 3))
     >>> layer.reports[0].finished_by
@@ -33,7 +36,6 @@ class Sweeps(IterativeSolver):
     default_iterations: ClassVar[int] = 100
 
     order: Order = "symmetric"
-    """ "symmetric": position by position, along the line and back. "red-black": one colour after the other."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -100,19 +100,21 @@ class Blocks(NamedTuple):
 
     The rows of a position are next to each other; row j of every position belongs to the same problem.
 
+    Attributes:
+        lower: [N, k, k], L_t, zero at the first position of a problem.
+        upper: [N, k, k], U_t, zero at the last position of a problem.
+        first: [n], the first row of each position.
+        sizes: [n], the number of rows of each position, never more than at the position before.
+
     >>> lower, upper = torch.tensor([[[0.0]], [[2.0]]]), torch.tensor([[[3.0]], [[0.0]]])
     >>> autapse.solve.Blocks(lower, upper, first=[0, 1], sizes=[1, 1]).transposed().lower.flatten()
     tensor([0., 3.])
     """
 
     lower: Tensor
-    """[N, k, k], L_t, zero at the first position of a problem."""
     upper: Tensor
-    """[N, k, k], U_t, zero at the last position of a problem."""
     first: Sequence[int]
-    """[n], the first row of each position."""
     sizes: Sequence[int]
-    """[n], the number of rows of each position, never more than at the position before."""
 
     def transposed(self) -> Blocks:
         """The transpose of I − J: L_{t+1} and U_t change places."""
@@ -128,6 +130,11 @@ class Blocks(NamedTuple):
 class Point(NamedTuple):
     """The result of `System.relax`.
 
+    Attributes:
+        z: [N, ...], all rows of the unknowns.
+        residual: F(z) − z on the free rows. It is zero on the others.
+        correct: applies an approximate (I − J)⁻¹ to the free rows.
+
     >>> z = torch.zeros(2, 1)
     >>> point = autapse.solve.Point(z, torch.cos(z) - z, correct=lambda residual: residual)
     >>> point.residual.flatten()
@@ -135,32 +142,31 @@ class Point(NamedTuple):
     """
 
     z: Tensor
-    """[N, ...], all rows of the unknowns."""
     residual: Tensor
-    """F(z) − z on the free rows. It is zero on the others."""
     correct: Callable[[Tensor], Tensor]
-    """Applies an approximate (I − J)⁻¹ to the free rows."""
 
 
 class Relaxing(NamedTuple):
     """The settings of `Tridiagonal`, for a system that runs the iteration itself (`System.relaxed`).
+
+    Attributes:
+        rtol: relative tolerance.
+        atol: absolute tolerance.
+        max_iterations: largest number of iterations.
+        window: how many steps are remembered for the acceleration.
+        threshold: relative residual below which steps are accelerated.
+        guard: the largest factor of the residual after an accelerated step.
 
     >>> autapse.solve.Relaxing(1e-4, 0.0, max_iterations=30, window=8, threshold=0.3, guard=1.2).window
     8
     """
 
     rtol: float
-    """Relative tolerance."""
     atol: float
-    """Absolute tolerance."""
     max_iterations: int
-    """Largest number of iterations."""
     window: int
-    """How many steps are remembered for the acceleration."""
     threshold: float
-    """Relative residual below which steps are accelerated."""
     guard: float
-    """The largest factor of the residual after an accelerated step."""
 
 
 class System(ABC):
@@ -204,10 +210,8 @@ class System(ABC):
     def linearize(self, z: Tensor) -> tuple[Tensor, Linear]:
         """F(z), and the derivative of F at z."""
 
-    @property
-    def extent(self) -> int:
-        """The number of positions of the longest problem, from which solvers choose their iteration limit."""
-        return 1
+    extent: int = 1
+    """The number of positions of the longest problem, from which solvers choose their iteration limit."""
 
     # For systems on a line -------------------------------------------------------------------------------------
 
@@ -224,8 +228,8 @@ class System(ABC):
         """One evaluation: the other rows, computed exactly from the free ones, the residual, and a correction."""
         raise NotImplementedError(f"{type(self).__name__} has no elementwise couplings: use Anderson() or Newton().")
 
-    def relaxed(self, start: Tensor, settings: Relaxing) -> tuple[Tensor, SolveReport] | None:
-        """Run all of `Tridiagonal`, if the system has a faster implementation. Otherwise None."""
+    def relaxed(self, start: Tensor | None, settings: Relaxing) -> tuple[Tensor, SolveReport] | None:
+        """Run all of `Tridiagonal`, from zero by default, if the system has a faster implementation. Otherwise None."""
         return None
 
     def select_free(self, rows: Tensor) -> Tensor:

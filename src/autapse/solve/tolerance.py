@@ -14,20 +14,22 @@ class Tolerance:
     With `first` and `steps`, training starts at the tolerance `first`, which falls to `training` over that many calls,
     evenly on a logarithmic scale. The tolerance of the adjoint changes in proportion.
 
+    Args:
+        training: tolerance of the states in training mode.
+        adjoint: tolerance of the adjoint in training mode.
+        evaluation: tolerance of both in evaluation mode.
+        first: tolerance of the states at the first training call. None: it does not change.
+        steps: number of training calls over which `first` falls to `training`.
+
     >>> autapse.solve.Tolerance(training=1e-2, adjoint=2e-2, first=1.0, steps=2).at(training=True, calls=1)
     (0.1, 0.2)
     """
 
     training: float = 1e-2
-    """Tolerance of the states in training mode."""
     adjoint: float = 3e-2
-    """Tolerance of the adjoint in training mode."""
     evaluation: float = 1e-4
-    """Tolerance of both in evaluation mode."""
     first: float | None = None
-    """Tolerance of the states at the first training call. None: it does not change."""
     steps: int = 0
-    """Number of training calls over which `first` falls to `training`."""
 
     def __post_init__(self) -> None:
         for name in ("training", "adjoint", "evaluation"):

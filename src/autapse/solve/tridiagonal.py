@@ -30,11 +30,8 @@ class Tridiagonal(AcceleratedSolver):
     """
 
     window: int = 8
-    """How many steps are remembered for the acceleration; 0 is the plain iteration."""
     threshold: float = 0.3
-    """Relative residual below which steps are accelerated."""
     guard: float = 1.2
-    """The largest factor of the residual after an accelerated step."""
 
     def _iteration(self, goal: Goal) -> Relaxed:
         return Relaxed(goal, *self._acceleration)
@@ -46,9 +43,8 @@ class Tridiagonal(AcceleratedSolver):
     def solve(
         self, system: System, start: Tensor | None = None, rtol: float | None = None
     ) -> tuple[Tensor, SolveReport]:
-        z = system.zero() if start is None else start
         settings = Relaxing(self._tolerance(rtol), self.atol, self._limit_for(system), *self._acceleration)
-        return system.relaxed(z, settings) or super().solve(system, z, rtol)
+        return system.relaxed(start, settings) or super().solve(system, start, rtol)
 
 
 class Relaxed(Accelerated):

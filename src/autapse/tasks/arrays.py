@@ -13,7 +13,8 @@ from autapse import checks
 from autapse.data.formats.timeseries import LARGEST, Series, ordered_labels
 from autapse.data.ragged import Ragged, alike, dense
 from autapse.tasks.base import Kind
-from autapse.tasks.own import Missing, OwnData, Scaling, divided, kind_of
+from autapse.tasks.own import OwnData, divided, kind_of
+from autapse.tasks.scaling import Missing, Scaling
 
 
 @dataclass(frozen=True, init=False)

@@ -119,6 +119,13 @@ class Signature:
         target_scale: Regression: standard deviation of the targets; empty for 1.
         length: Number of steps of a typical sequence; 0 if it is not known.
         forecast: Forecasting: the horizon and what else the model must know; otherwise None.
+        center: The model first replaces x by arcsinh((x − center) / spread), one value per channel; empty for no.
+        spread: See center; 0 for channels that stay as they are.
+        level_mean: Not empty: each series is standardised by its own mean and deviation. The log of the deviation is
+            one more input per channel, standardised with level_mean and level_scale.
+        level_scale: See level_mean.
+        difference_scale: Not empty: the change since the step before, divided by this, is one more input per channel.
+        missing: What the model reads where a value is NaN: mask, forward, mean; with error, NaN is an error.
 
     Example:
         >>> signature = Signature(kind="classification", input_size=3, output_size=2, classes=("rest", "walk"))
@@ -138,6 +145,12 @@ class Signature:
     target_scale: tuple[float, ...] = ()
     length: int = 0
     forecast: ForecastShape | None = None
+    center: tuple[float, ...] = ()
+    spread: tuple[float, ...] = ()
+    level_mean: tuple[float, ...] = ()
+    level_scale: tuple[float, ...] = ()
+    difference_scale: tuple[float, ...] = ()
+    missing: Literal["mask", "forward", "mean", "error"] = "error"
 
 
 @dataclass(frozen=True, kw_only=True)

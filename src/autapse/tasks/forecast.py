@@ -75,7 +75,7 @@ class Forecasting(Task):
     def __init_subclass__(cls, **keywords: Any) -> None:
         """The help of a task also describes the options that all forecasting tasks have."""
         super().__init_subclass__(**keywords)
-        cls.__doc__ = inherited(cls.__doc__, Forecasting.__doc__)
+        cls.__doc__ = inherited(cls)
 
     def __post_init__(self) -> None:
         checks.integer("horizon", self.horizon, minimum=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 
@@ -13,10 +13,8 @@ from autapse.data.formats.timeseries import Series
 from autapse.data.ragged import Ragged
 from autapse.docstrings import inherited
 from autapse.tasks.base import Data, Kind, Metric, Signature, dense, majority_error
+from autapse.tasks.scaling import InputScaling, Missing, Scaling, choose
 from autapse.tasks.stored import Examples, Parts, Stored, held_out, standardisation
-
-Scaling = Literal["auto", "channel", "series", "robust", "none"]
-Missing = Literal["mask", "forward", "mean", "error"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +40,7 @@ class OwnData(Stored):
     def __init_subclass__(cls, **keywords: Any) -> None:
         """The help of a task also describes the options that all tasks with people's own data have."""
         super().__init_subclass__(**keywords)
-        cls.__doc__ = inherited(cls.__doc__, OwnData.__doc__)
+        cls.__doc__ = inherited(cls)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -84,17 +82,17 @@ class OwnData(Stored):
             channels=train.channels,
             classes=train.labels,
             length=int(np.median(train.inputs.lengths)),
-            **self._scaling(train.inputs),
+            **self.input_scaling().fields(),
         )
         if train.labels:
             return known
         target_mean, target_scale = standardisation(targets)
         return replace(known, target_mean=target_mean, target_scale=target_scale)
 
-    def _scaling(self, inputs: Ragged) -> dict[str, Any]:
-        """The fields of the signature that say how the model scales its inputs."""
-        mean, scale = standardisation(inputs.values)
-        return {"mean": mean, "scale": scale}
+    def input_scaling(self) -> InputScaling:
+        """How the model scales its inputs, and why: from the training sequences, validation sequences included."""
+        train, _ = self.both()
+        return choose(train.inputs, self.scaling, self.missing, self.differences, train.channels)
 
     def baseline(self, data: Data) -> float:
         if "regression" not in self.kind:

@@ -20,10 +20,11 @@ SHARE = 0.5  # of the sequences, to which a change applies
 
 
 class Mixed(NamedTuple):
-    """The second targets of a batch, and their share in the loss."""
+    """The second targets of a batch, their share in the loss, and the weights of their sequences."""
 
     targets: Tensor
     share: float
+    weights: Tensor | None = None  # [B]
 
 
 def check_augmentation(amounts: Amounts, signature: Signature) -> None:
@@ -117,4 +118,5 @@ def _mixed(batch: Batch, amount: float, per_step: bool) -> tuple[Batch, Mixed]:
         first, second = torch.where(both, first, none), torch.where(both, second, none)
     inputs = (1 - share) * batch.inputs + share * batch.inputs[other]
     lengths = None if batch.lengths is None else torch.minimum(batch.lengths, batch.lengths[other])
-    return batch._replace(inputs=inputs, targets=first, lengths=lengths), Mixed(second, share)
+    weights = None if batch.weights is None else batch.weights[other]
+    return batch._replace(inputs=inputs, targets=first, lengths=lengths), Mixed(second, share, weights)

@@ -86,13 +86,17 @@ class Snapshot:
 # Writing ------------------------------------------------------------------------------------------------------------
 
 
+def packed(snapshot: Snapshot, **about: Any) -> bytes:
+    """The content of a checkpoint file; `about` has further metadata, which `read_file` ignores."""
+    return safetensors.torch.save(
+        {name: value.detach().cpu().contiguous() for name, value in snapshot.tensors().items()},
+        metadata={name: json.dumps(value) for name, value in {**snapshot.to_json(), **about}.items()},
+    )
+
+
 def save(snapshot: Snapshot) -> None:
     """Write a checkpoint, then the state that names it, then remove older ones."""
-    content = safetensors.torch.save(
-        {name: value.detach().cpu().contiguous() for name, value in snapshot.tensors().items()},
-        metadata={name: json.dumps(value) for name, value in snapshot.to_json().items()},
-    )
-    path = snapshot.path
+    path, content = snapshot.path, packed(snapshot)
     files.write_bytes(path, content)
     state = {"checkpoint": path.name, "sha256": hashlib.sha256(content).hexdigest()}
     files.write_json(path.parent / "state.json", state)

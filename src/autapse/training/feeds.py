@@ -27,6 +27,7 @@ class Batch(NamedTuple):
     lengths: Tensor | None = None  # [B], on the CPU
     fresh: bool = True
     """Whether it starts from initial states; otherwise from the final states of the batch before it."""
+    weights: Tensor | None = None  # [B] the weight of each sequence in the loss
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,8 @@ class Tensors:
     """Whether a piece of a text starts from the final state of the piece before it."""
     transform: Transform | None = None
     """A random change of the inputs, new at each step."""
+    weights: Tensor | None = None
+    """[N] the weight of each sequence in the training loss, 1 on average; None for 1."""
 
     @classmethod
     def of(cls, data: Data, device: torch.device | str) -> Tensors:
@@ -91,6 +94,8 @@ class Tensors:
             batch = self._trimmed(chosen, self.lengths[chosen])
         else:
             batch = self._padded(self.starts[chosen], self.lengths[chosen], chosen)
+        if self.weights is not None:
+            batch = batch._replace(weights=self.weights[chosen])
         if self.transform is None:
             return batch
         # One by one, so that processes that share a batch get the same values as one process alone.

@@ -25,7 +25,7 @@ from autapse.training.evaluation import Scores, measure
 from autapse.training.feeds import Batch, Tensors, in_order, make_feed
 from autapse.training.log import Quiet, Show
 from autapse.training.model import make_model
-from autapse.training.objectives import objective, training_loss
+from autapse.training.objectives import objective, training_loss, weighted
 from autapse.training.optimizers import make_optimizer
 from autapse.training.progress import RunProgress
 from autapse.training.rescue import Diverged, random_step
@@ -159,9 +159,10 @@ class Loop:
         count = self.world.total(self.objective.count(batch.targets))
         with augment.changed_inputs(self.model, self.amounts):
             output = self._output(batch, share)
-        loss = self.objective.loss(output, batch.targets) / count
+        loss = weighted(self.objective.loss, output, batch.targets, batch.weights) / count
         if mixed is not None:
-            loss = (1 - mixed.share) * loss + mixed.share * self.objective.loss(output, mixed.targets) / count
+            other = weighted(self.objective.loss, output, mixed.targets, mixed.weights) / count
+            loss = (1 - mixed.share) * loss + mixed.share * other
         self._note_solves()
         loss.backward()
         self.world.add_up([p.grad for p in self.parameters if p.grad is not None])

@@ -88,6 +88,19 @@ def training_loss(
     return loss
 
 
+def weighted(
+    loss: Callable[[Tensor, Tensor], Tensor],
+    output: Tensor,  # [B, ...]
+    targets: Tensor,  # [B, ...]
+    weights: Tensor | None,  # [B]
+) -> Tensor:
+    """The sum over a batch of weight times loss. `loss` is a sum over sequences; None for the weights is 1."""
+    if weights is None:
+        return loss(output, targets)
+    groups = [(weight, weights == weight) for weight in weights.unique()]
+    return torch.stack([weight * loss(output[rows], targets[rows]) for weight, rows in groups]).sum()
+
+
 def balanced_weights(targets: Tensor, classes: int) -> Tensor:  # [classes]
     """One weight per class, in inverse proportion to its frequency; their mean over the targets is 1."""
     counts = torch.bincount(targets[targets != IGNORE].flatten(), minlength=classes).double()

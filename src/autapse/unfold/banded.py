@@ -10,7 +10,6 @@ from torch import Tensor
 from autapse.native.dispatch import kernels_serve
 from autapse.native.implicit import Sequences, TridiagonalKernel
 from autapse.sequences.red_black import RedBlackOrder
-from autapse.solve.report import plain
 
 
 def eliminated(
@@ -30,7 +29,9 @@ def eliminated(
 
 def native_sequences(layout: RedBlackOrder) -> Sequences:
     """The layout for the native solvers, which support the stencil (−1, 1) only."""
-    lengths = plain(layout.lengths)  # torch.func wraps tensors that are made inside its transforms
+    lengths = torch.tensor(
+        layout.lengths.tolist(), dtype=torch.int64
+    )  # torch.func may have wrapped those of the layout
     return Sequences(lengths, layout.edges, layout.offsets.index(-1))
 
 

@@ -16,11 +16,17 @@ from autapse.solve import SolveReport
 
 
 class Unfolded(NamedTuple):
-    """The states of a cell over a batch of sequences."""
+    """The states of a cell over a batch of sequences.
 
-    states: State  # one [N, S] per state: after each step
-    final: State  # one [B, S] per carried tensor: at each sequence's own end
-    report: SolveReport | None = None  # one entry per sequence; None if no equations were solved
+    Attributes:
+        states: one [N, S] per state, after each step.
+        final: one [B, S] per carried tensor, at each sequence's own end.
+        report: one entry per sequence. None if no equations were solved.
+    """
+
+    states: State
+    final: State
+    report: SolveReport | None = None
 
 
 class Unfold(ABC):
@@ -28,8 +34,8 @@ class Unfold(ABC):
 
     unsolved: ClassVar[str] = "Their states are kept as they are."
     """What happens to sequences that were not solved, and what to try; part of the warning."""
-    native: bool = False
-    """Whether a call runs in the native library."""
+    may_use_torch: bool = False
+    """Whether torch's own op may replace a call, if torch has one for the layer."""
 
     @abstractmethod
     def check(self, cell: type[Cell] | Cell) -> None:
@@ -47,6 +53,10 @@ class Unfold(ABC):
         if start_states is not None or keys is not None:
             name, cell = "keys" if start_states is None else "start_states", type(next(iter(cells.values()))).__name__
             checks.fail(name, f"be None for {cell}: only implicit layers start from a solution", "a value")
+        return self
+
+    def for_layer(self) -> Unfold:
+        """The strategy of a new layer: the same object, unless it has a state, which belongs to one layer."""
         return self
 
     def words(self) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -17,18 +17,19 @@ from autapse.forms.implicit import Rule
 from autapse.gradient import Gradient
 from autapse.gradient.function import is_tracked, reverse_mode_only
 from autapse.gradient.implicit import DEFAULT
-from autapse.per_thread import PerThread
 from autapse.sequences.batch import SequenceBatch
 from autapse.sequences.red_black import RedBlackOrder
 from autapse.solve import LinearReport, Solver, Tolerance, general, recommended
 from autapse.unfold.base import Unfold, Unfolded, name_of
-from autapse.unfold.implicit_fused import FusedImplicitSystem, can_fuse_rule
+from autapse.unfold.implicit_fused import FusedImplicitSystem, fused_kernel
 from autapse.unfold.implicit_system import ImplicitSystem
-from autapse.unfold.warm_start import MEGABYTE, Solutions
+from autapse.unfold.warm_start import MEGABYTE, Opened, Solutions
 
 
 class Solve(nn.Module, Unfold):
     """All positions of a sequence as one system of equations, for cells that look ahead.
+
+    A layer that gets it as `unfold` makes its own from the settings, since stored solutions belong to one layer.
 
     Args:
         solver: a solver of `autapse.solve`. None: `recommended()`, or `general()` if the rule has no elementwise
@@ -48,7 +49,6 @@ class Solve(nn.Module, Unfold):
         "smaller learning rate, a larger tolerance or another solver."
     )
     calls: Tensor
-    adjoint_reports = PerThread[LinearReport]()  # one per layer, from the backward pass of the last call
 
     def __init__(
         self,
@@ -83,15 +83,18 @@ class Solve(nn.Module, Unfold):
         keys: Any = None,
     ) -> SolveCall:
         starts = None if start_states is None else _start_rows(start_states, cells, batch)
-        opened = self.solutions.open(keys, batch)
-        states, adjoint = self.tolerance.at(training, int(self.calls))
+        solutions = None if keys is None else self.solutions.open(keys, batch)
+        calls = int(self.calls)
         if training and self.tolerance.first is not None:
             self.calls += 1
-        self.adjoint_reports = []
-        return SolveCall(self, opened, starts, states, adjoint)
+        return SolveCall(self, solutions, starts, training, calls)
 
     def run(self, cell: Cell, rows: Tensor, batch: SequenceBatch, initial: Any, **options: Any) -> Unfolded:
         return self.open({"l0": cell}, batch, self.training).run(cell, rows, batch, initial, **options)
+
+    def for_layer(self) -> Solve:
+        cache = self.solutions.limit / MEGABYTE
+        return type(self)(solver=self.solver, gradient=self.gradient, tolerance=self.tolerance, cache=cache)
 
     def __repr__(self) -> str:
         return f"Solve({', '.join(self.words())})"
@@ -110,10 +113,11 @@ class SolveCall(Unfold):
     unsolved = Solve.unsolved
 
     solve: Solve
-    solutions: Any  # those of the sequences in this batch
+    solutions: Opened | None  # the last ones of the sequences in this batch
     starts: list[Tensor] | None  # one [N, S] per layer, in the order of the batch
-    rtol: float
-    adjoint_rtol: float
+    training: bool
+    calls: int  # training calls before this one, for the schedule of the tolerance
+    adjoint_reports: list[LinearReport] = field(default_factory=list)  # the backward pass adds them, last layer first
 
     def check(self, cell: type[Cell] | Cell) -> None:
         self.solve.check(cell)
@@ -138,28 +142,33 @@ class SolveCall(Unfold):
         sizes, rule, u = cell.state_sizes, cell.rule(cell.prepare()), cell.drive(x)
         edges = _edges(cell, initial, batch, sum(sizes))
         z, report = self._solve(rule, u, order, edges, self._first_point(layer, order, edges))
-        self.solutions.store(layer, order, z)
+        if self.solutions is not None:
+            self.solutions.store(layer, order, z)
         states = z.new_empty(z.shape).index_copy(0, order.packed, z).split(sizes, 1)
         return Unfolded(states, order.final(z, edges).split(sizes, 1), report)
 
     def _first_point(self, layer: int, order: RedBlackOrder, like: Tensor) -> Tensor | None:
-        if self.starts is None:
-            return self.solutions.start(layer, order, like.shape[1], like)
-        return self.starts[layer].index_select(0, order.packed)
+        if self.starts is not None:
+            return self.starts[layer].index_select(0, order.packed)
+        return None if self.solutions is None else self.solutions.start(layer, order, like.shape[1], like)
 
     def _solve(self, rule: Rule, u: Tensor, order: RedBlackOrder, edges: Tensor, first: Tensor | None) -> Any:
         """The states at all positions in red-black order, with a graph if one is needed; and the report."""
-        tensors = (u, edges, *rule.operands)
-        gradient = self.solve.gradient or DEFAULT
-        reverse_mode_only("An implicit layer", tensors, gradient.forward_remedy)
-        kind = FusedImplicitSystem if can_fuse_rule(rule, u, edges) else ImplicitSystem
-        system = kind(rule, u, order, edges)  # type: ignore[arg-type]
+        tensors, gradient = (u, edges, *rule.operands), self.solve.gradient or DEFAULT
+        kernel = fused_kernel(rule, u, edges)
+        system: ImplicitSystem
+        if kernel is not None:  # then no function transform is active
+            system = FusedImplicitSystem(rule, u, order, edges, kernel)
+        else:
+            reverse_mode_only("An implicit layer", tensors, gradient.forward_remedy)
+            system = ImplicitSystem(rule, u, order, edges)
+        rtol, adjoint_rtol = self.solve.tolerance.at(self.training, self.calls)
         solver = self.solve.solver or (recommended() if rule.has_bands else general())
         with torch.no_grad(), forward_ad._set_fwd_grad_enabled(False):  # the derivative is that of the solution
-            z, report = solver.solve(system, first, self.rtol)
+            z, report = solver.solve(system, first, rtol)
+        solved = None if report.all_converged else system.groups.spread(report.converged.to(z.device), z)
         if is_tracked(tensors):
-            converged = system.groups.spread(report.converged.to(z.device), z)
-            z = gradient.attach(system, z, converged, self.adjoint_rtol, self.solve.adjoint_reports.append)
+            z = gradient.attach(system, z, solved, adjoint_rtol, self.adjoint_reports.append)
         return z, report
 
 

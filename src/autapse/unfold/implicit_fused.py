@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeGuard
 
 import torch
 from torch import Tensor
@@ -21,10 +20,11 @@ from autapse.unfold.banded import eliminated, native_sequences
 from autapse.unfold.implicit_system import ImplicitSlope, ImplicitSystem
 
 
-def can_fuse_rule(rule: Rule, u: Tensor, edges: Tensor) -> TypeGuard[ImplicitGRURule]:
-    """Whether the kernels can run a rule on this input. If not, the reference can."""
-    fits = type(rule) is ImplicitGRURule and len(rule.offsets) <= MOST_OFFSETS
-    return fits and kernels_serve(u, edges, *rule.operands)
+def fused_kernel(rule: Rule, u: Tensor, edges: Tensor) -> ImplicitKernel | None:
+    """The kernel of a rule, or None if there is none for this input, so that the reference must run."""
+    if type(rule) is not ImplicitGRURule or len(rule.offsets) > MOST_OFFSETS:
+        return None
+    return ImplicitKernel(*rule.operands) if kernels_serve(u, edges, *rule.operands) else None
 
 
 class FusedImplicitSystem(ImplicitSystem):
@@ -34,15 +34,15 @@ class FusedImplicitSystem(ImplicitSystem):
 
     def __init__(
         self,
-        rule: ImplicitGRURule,
+        rule: Rule,
         u: Tensor,
         layout: RedBlackOrder,
         edges: Tensor,
-        kernel: ImplicitKernel | None = None,
+        kernel: ImplicitKernel,
         rows: Tensor | None = None,  # [N], the row of u for each row of the layout; None if they are the same
     ) -> None:
         super().__init__(rule, u, layout, edges)
-        self.kernel = kernel or ImplicitKernel(*rule.operands)
+        self.kernel = kernel
         self._drive, self._edges, self._rows = u.detach().contiguous(), edges.detach().contiguous(), rows
 
     def _part(self, layout: RedBlackOrder, rows: Tensor, edges: Tensor) -> FusedImplicitSystem:
@@ -87,10 +87,10 @@ class FusedImplicitSystem(ImplicitSystem):
 
         return Point(z, value - free, correct)
 
-    def relaxed(self, start: Tensor, settings: Relaxing) -> tuple[Tensor, SolveReport] | None:
+    def relaxed(self, start: Tensor | None, settings: Relaxing) -> tuple[Tensor, SolveReport] | None:
         if not self.has_native_solvers or settings.window > MOST_WINDOW or settings.max_iterations < 1:
             return None
-        z = start.to(self._drive, copy=True).contiguous()
+        z = self.zero() if start is None else start.to(self._drive, copy=True).contiguous()
         residual, iterations, converged = self.kernel.relax(
             self._drive, self._rows, self._edges, native_sequences(self.layout), z, **settings._asdict()
         )

@@ -30,7 +30,11 @@ class ImplicitSystem(System):
     def __init__(self, rule: Rule, u: Tensor, layout: RedBlackOrder, edges: Tensor) -> None:
         """`u` [N, G] in the layout's order; `edges` [1, S] or [2B, S], the states before and after each sequence."""
         self.rule, self.u, self.layout, self.edges = rule, u, layout, edges
-        self.groups = Groups(layout.count, layout.owner)
+        self.extent = layout.extent
+
+    @cached_property
+    def groups(self) -> Groups:  # type: ignore[override]
+        return Groups(self.layout.count, self.layout.owner)
 
     @cached_property
     def free_groups(self) -> Groups:
@@ -39,10 +43,6 @@ class ImplicitSystem(System):
     def operands(self, z: Tensor) -> tuple[Tensor, ...]:
         """F(z), through which all gradients flow; and the tensors that the adjoint reads again."""
         return self.evaluate(z), self.u, self.edges, *self.rule.operands
-
-    @property
-    def extent(self) -> int:
-        return self.layout.extent
 
     def zero(self) -> Tensor:
         return self.edges.new_zeros(self.layout.total, self.edges.shape[1])

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from autapse.cells import Cell
 from autapse.forms import State
+from autapse.gradient.function import without_autocast
 from autapse.sequences.walk import walk
 from autapse.solve import SolveReport
 
@@ -31,9 +32,16 @@ def scan_reference(
     weights = cell.prepare() if weights is None else weights
 
     def step(u: Tensor, state: State, t: int) -> State:
-        new, report = cell.reported_step(u, state, weights, t, check=t == start)
-        if report is not None and note is not None:
+        return cell.advance(u, state, weights, t, check=t == start)
+
+    def solved_step(u: Tensor, state: State, t: int) -> State:
+        new, report = cell.solved_step(u, state, weights)
+        if note is not None:
             note(report)
         return new
 
-    return walk(step, cell.drive(x), state, sizes, start, reverse, len(cell.state_sizes))
+    drive, count = cell.drive(x), len(cell.state_sizes)
+    if not cell.is_solved:
+        return walk(step, drive, state, sizes, start, reverse, count)
+    with without_autocast(x.device.type):
+        return walk(solved_step, drive, state, sizes, start, reverse, count)

@@ -72,6 +72,10 @@ class ScanCall(Unfold):
     scan: Scan
     native: bool  # whether the native kernels can run this call
 
+    @property
+    def may_use_torch(self) -> bool:  # type: ignore[override]
+        return not self.native and self.scan.checkpoint_every is None
+
     def check(self, cell: type[Cell] | Cell) -> None:
         self.scan.check(cell)
 

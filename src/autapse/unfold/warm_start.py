@@ -29,10 +29,8 @@ class Solutions:
     def __len__(self) -> int:
         return len(self.kept)
 
-    def open(self, keys: Sequence[Any] | Tensor | None, batch: SequenceBatch) -> Opened:
+    def open(self, keys: Sequence[Any] | Tensor, batch: SequenceBatch) -> Opened:
         """The solutions of the sequences in a batch."""
-        if keys is None:
-            return Opened(self, None)
         names = keys.tolist() if isinstance(keys, Tensor) else list(keys)
         if len(names) != batch.count:
             checks.fail("keys", f"be one per sequence, {batch.count} in all", len(names))
@@ -76,13 +74,11 @@ class Solutions:
 class Opened:
     """The solutions for one batch. `keys` has the order of the batch."""
 
-    def __init__(self, solutions: Solutions, keys: list[Hashable] | None) -> None:
+    def __init__(self, solutions: Solutions, keys: list[Hashable]) -> None:
         self.solutions, self.keys = solutions, keys
 
     def start(self, layer: int, order: RedBlackOrder, size: int, like: Tensor) -> Tensor | None:  # [N, S]
         """The last solutions, zero for sequences without one; None if no sequence has one."""
-        if self.keys is None:
-            return None
         last = [self.solutions.get(layer, key) for key in self.keys]
         fits = [
             states is not None and states.shape == (length, size)
@@ -98,8 +94,6 @@ class Opened:
 
     def store(self, layer: int, order: RedBlackOrder, z: Tensor) -> None:
         """Keep the solutions z of the batch."""
-        if self.keys is None:
-            return
         states = z.detach()
         for n, key in enumerate(self.keys):
             self.solutions.put(layer, key, states[order.rows_of(n)])

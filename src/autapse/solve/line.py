@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
+from autapse.solve.system import Groups
 
-@dataclass(frozen=True)
-class Line:
-    """The step and the sequence of each of N rows. Every sequence has all steps from 0 to its own end."""
 
-    step: Tensor  # [N]
-    owner: Tensor  # [N]
-    count: int  # sequences
-    length: int  # steps of the longest
+class Line(Groups):
+    """Groups whose rows are the steps of sequences. Every sequence has all steps from 0 to its own end."""
+
+    owner: Tensor
+
+    def __init__(self, step: Tensor, owner: Tensor, count: int, length: int) -> None:
+        super().__init__(count, owner)
+        self.step = step  # [N]
+        self.length = length  # steps of the longest sequence
 
     @staticmethod
     def packed(sizes: Sequence[int], device: torch.device) -> Line:
