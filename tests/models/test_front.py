@@ -24,13 +24,14 @@ def front_of(spec, channels=3, length=0, causal=False, every_step=False):
 def by_hand(front, x, causal=False):
     """One sequence, [T, D] -> [T', C]: torch's conv1d and batch_norm with given statistics, and a loop over windows."""
     y = x.T[None]
-    for convolution, norm in zip(front.convolutions, front.norms, strict=True):
+    for convolution, norm, pool in zip(front.convolutions, front.norms, front.pools, strict=True):
         k = convolution.weight.shape[2]
         left = k - 1 if causal else (k - 1) // 2
         y = F.conv1d(F.pad(y, (left, k - 1 - left)), convolution.weight)
         y = F.relu(F.batch_norm(y, norm.running_mean, norm.running_var, norm.weight, norm.bias))
-    windows = [y[0, :, first : first + front.pool] for first in range(0, y.shape[2], front.pool)]
-    return torch.stack([w.amax(1) if front.pooling == "max" else w.mean(1) for w in windows])
+        windows = [y[..., first : first + pool] for first in range(0, y.shape[2], pool)]
+        y = torch.stack([w.amax(2) if front.pooling == "max" else w.mean(2) for w in windows], dim=2)
+    return y[0].T
 
 
 def shaken(front):
@@ -43,7 +44,9 @@ def shaken(front):
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("options", ["kernels=5,3:pool=1", "kernels=5,4:pool=3", "kernels=3:pool=4:pooling=mean"])
+@pytest.mark.parametrize(
+    "options", ["kernels=5,3:pool=1", "kernels=5,4:pool=3", "kernels=3:pool=4:pooling=mean", "kernels=3,2,3:pool=2,1,3"]
+)
 def test_convolutions_of_a_padded_batch_are_those_of_each_sequence(options, causal):
     front, x = shaken(front_of(f"conv:channels=6:{options}", causal=causal)), batch()
     y, lengths = front(x, LENGTHS)
@@ -54,7 +57,7 @@ def test_convolutions_of_a_padded_batch_are_those_of_each_sequence(options, caus
     close(front(x)[0], torch.stack([by_hand(front, one, causal) for one in x]))
 
 
-@pytest.mark.parametrize("spec", ["conv:channels=4:pool=3", "conv:channels=4:pool=3:pooling=mean", "frames:size=3"])
+@pytest.mark.parametrize("spec", ["conv:channels=4:pool=2,1,3", "conv:channels=4:pool=3:pooling=mean", "frames:size=3"])
 def test_padding_changes_no_bit(spec):
     """Neither the results and gradients, nor the statistics that training measures."""
     results = []
@@ -93,10 +96,13 @@ def test_frames(size):
 
 
 def test_about_so_many_steps_remain():
-    assert make_front("conv:steps=150", 1, 1460, False, False).pool == 10
+    assert make_front("conv:steps=150", 1, 1460, False, False).pools == [3, 1, 3]
+    assert make_front("conv:steps=150", 1, 300, False, False).pools == [1, 1, 2]
+    assert make_front("conv:kernels=3", 1, 1460, False, False).pools == [10]
     assert make_front("conv:steps=150", 1, 100, False, False).pool == 1
     assert make_front("conv", 1, 0, False, False).pool == 1
-    assert make_front("conv:pool=7", 1, 1460, False, False).pool == 7
+    assert make_front("conv:pool=7", 1, 1460, False, False).pools == [1, 1, 7]
+    assert make_front("conv:pool=7,2,1", 1, 1460, False, False).pool == 14
     assert make_front("conv", 1, 1460, False, True).pool == 1  # an output at every step
 
 
@@ -116,6 +122,7 @@ def test_options_are_read():
         ("conv:channels=0", "front: channels must be an integer of at least 1; got 0"),
         ("conv:kernels=3,x", "front: kernels must be"),
         ("conv:kernels=0", "front: kernels must be an integer of at least 1"),
+        ("conv:pool=2,2", "front: pool must be one integer, or one for each of the 3 kernels"),
         ("conv:pooling=sum", "front: pooling must be one of max, mean"),
         ("conv:causal=true", "options from"),
         ("frames:size=0", "front: size must be an integer of at least 1"),

@@ -85,3 +85,14 @@ class Stream:
         if out.shape != y.shape:
             checks.fail("out", f"have the output's shape, {tuple(y.shape)}", tuple(out.shape), kind=checks.ShapeError)
         return out.copy_(y)
+
+    @torch.no_grad()
+    def peek(self, x_t: Tensor) -> Tensor:  # [batch_size, D], or [D] if batch_size is 1
+        """The output that a step with this input would have. The stream stays where it is."""
+        states = [[state.clone() for state in stepper.states] for stepper in self._steppers]
+        output = self(x_t)
+        for stepper, kept in zip(self._steppers, states, strict=True):
+            for state, value in zip(stepper.states, kept, strict=True):
+                state.copy_(value)
+        self.position -= 1
+        return output

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -15,9 +16,11 @@ from autapse.layers.registry import NetworkClass, make_layer
 from autapse.models.batch_norm import BatchNorm
 from autapse.models.front import NONE, make_front
 from autapse.models.initialise import initialise
-from autapse.models.inputs import Inputs
+from autapse.models.inputs import Inputs, check_input
 from autapse.models.padding import inside, on_rows, ragged_lengths, rows_inside
 from autapse.models.readout import Readout
+from autapse.models.series import GAPS, Expected, read_given
+from autapse.models.stream import ModelStream
 from autapse.unfold.warm_start import Solutions
 
 Network = str | NetworkClass | Recurrent
@@ -74,8 +77,15 @@ class SequenceModel(nn.Module):
     """Whether `forward` takes and returns states, to read a long sequence in pieces."""
     every_step: ClassVar[bool] = False
     """Whether there is an output at every step."""
+    has_classes: ClassVar[bool] = True
+    """Whether the outputs are logits of classes, rather than values."""
     plain: ClassVar[bool] = False
     """Whether the model has no front end, and the head reads the layer's output as it is."""
+
+    classes: tuple[str, ...] = ()
+    """Names of the classes, in the order of the outputs; empty if they have no names."""
+    channels: tuple[str, ...] = ()
+    """Names of the input channels; empty if they have no names."""
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         """The arguments are the same for all models, so they are explained once."""
@@ -285,6 +295,14 @@ class SequenceModel(nn.Module):
             features = on_rows(self.output_norm, features, rows)
         return self._masked(self.head(self.output_dropout(features)))
 
+    def head_of(self, features: Tensor) -> Tensor:  # [B, size] -> [B, output_size]
+        """The head on features of some steps, in evaluation mode."""
+        return self.head(features if self.output_norm is None else self.output_norm(features))
+
+    def in_unit(self, output: Tensor) -> Tensor:  # [..., output_size]
+        """The output of the head in the unit of the targets; for classes unchanged."""
+        return output
+
     def _masked(self, output: Tensor) -> Tensor:  # [B, ...]
         """The output without the gradient of unsolved sequences: no loss may learn from wrong states."""
         converged = self.converged()
@@ -293,19 +311,137 @@ class SequenceModel(nn.Module):
         keep = converged.to(output.device).view(-1, *[1] * (output.dim() - 1))
         return torch.where(keep, output, output.detach())
 
-    def predict(self, x: Tensor, lengths: Any = None) -> Tensor:
-        """The prediction for each sequence, in evaluation mode.
+    # Use of a trained model -----------------------------------------------------------------------------------------
+
+    def predict(self, x: Any, lengths: Any = None) -> Any:
+        """The prediction for each sequence, or for each step, in evaluation mode.
 
         Args:
-            x: [B, T, input_size].
-            lengths: [B], if sequences differ in length.
+            x: raw values, as in the training data. One sequence: an array or lists [T, D], or a table (a data frame or
+                a mapping) whose columns are matched by name with `channels`. Many: an array [N, T, D], or a list of
+                sequences. With one channel also [T] and [N, T]. Or a tensor [B, T, D].
+            lengths: [N], if the sequences of an array or tensor have padding.
+
+        Returns:
+            The most probable class: its name from `classes`, or its number if it has none; or values. [N], or values
+            [N, K]; with one sequence one entry. If there is a prediction at every step, [N, T]; for a list of sequences
+            a list. A tensor gives a tensor of numbers.
         """
-        raise NotImplementedError
+        if isinstance(x, Tensor):
+            return self._decided(self._predicted(x, lengths))
+        return self._answer(x, lengths, lambda scores: self.meaning(torch.from_numpy(scores)))
+
+    def predict_proba(self, x: Any, lengths: Any = None) -> Any:
+        """The probability of each class for each sequence, or for each step, in evaluation mode.
+
+        Args:
+            x: as in `predict`.
+            lengths: [N], if the sequences of an array or tensor have padding.
+
+        Returns:
+            [N, classes], in the order of `classes`, in the form of what `predict` returns.
+        """
+        self._check_classes()
+        if isinstance(x, Tensor):
+            return torch.softmax(self._predicted(x, lengths), dim=-1)
+        return self._answer(x, lengths, lambda scores: torch.from_numpy(scores).double().softmax(-1).numpy())
+
+    def stream(self, batch_size: int = 1) -> ModelStream:
+        """A `ModelStream`, which reads raw values one step at a time: scores = stream(x_t).
+
+        Args:
+            batch_size: number of sequences that are read side by side.
+
+        Returns:
+            The stream. Its scores are those of `predict_proba`, or of `predict` for values, on all steps so far.
+        """
+        return ModelStream(self, batch_size)
+
+    def scores(self, series: Sequence[np.ndarray], batch_size: int = 256) -> list[np.ndarray]:
+        """The output of the head for each of many sequences: logits of the classes, or values.
+
+        Args:
+            series: arrays [T_n, D] of float32, or of integers for words.
+            batch_size: sequences that are computed at a time; those of similar length, to pad little.
+
+        Returns:
+            One array per sequence, [K], or [T_n, K] if there is an output at every step.
+        """
+        order = sorted(range(len(series)), key=lambda n: len(series[n]))
+        outputs: list[Any] = [None] * len(series)
+        for first in range(0, len(order), batch_size):
+            chosen = order[first : first + batch_size]
+            rows = [torch.from_numpy(np.ascontiguousarray(series[n])) for n in chosen]
+            batch = nn.utils.rnn.pad_sequence(rows, batch_first=True)
+            output = self._predicted(batch.to(self.head.weight.device), [len(row) for row in rows]).cpu().numpy()
+            for n, one in zip(chosen, output, strict=True):
+                outputs[n] = one[: len(series[n])] if self.every_step else one
+        return outputs
+
+    @property
+    def expected(self) -> Expected:
+        """What the model reads, for checks of what people pass."""
+        words, gaps = bool(len(self.inputs.tables)), self.inputs.missing != "error"
+        double = self.head.weight.dtype == torch.float64
+        return Expected(self.columns, self.channels, words, gaps, "float64" if double else "float32")
+
+    @property
+    def columns(self) -> int:
+        """Columns of the input."""
+        return self.inputs.input_size
+
+    def _answer(self, x: Any, lengths: Any, meaning: Callable[[np.ndarray], Any]) -> Any:
+        """The meaning of the scores, in the form of x: one, an array, or a list if there is an output at every step."""
+        if x is None or isinstance(x, str | bytes | int | float):
+            rule = f"be a tensor of shape (B, T, {self.columns})"
+            checks.fail("input", rule, type(x).__name__, "An array, a list or a table is fine too.", checks.KindError)
+        given = read_given(x, lengths, self.expected)
+        answers = [np.asarray(meaning(one)) for one in self.scores(given.series)]
+        if given.form == "single":
+            return answers[0][()]
+        if not self.every_step:
+            return np.stack(answers)
+        return answers if given.form == "list" else self._padded(answers)
+
+    @staticmethod
+    def _padded(answers: list[np.ndarray]) -> np.ndarray:  # [N, T, ...]
+        """Answers at every step as one array. After the end of a sequence the last one is repeated."""
+        longest = max(map(len, answers))
+        return np.stack([one[np.minimum(np.arange(longest), len(one) - 1)] for one in answers])
+
+    def meaning(self, scores: Tensor) -> Any:  # [..., K] -> [...]
+        """The most probable class, by name if classes have names; or the values."""
+        answer = self._decided(scores).numpy()
+        return np.array(self.classes)[answer] if self.classes and self.has_classes else answer
+
+    def _decided(self, scores: Tensor) -> Tensor:
+        """The most probable class, or the values."""
+        return scores.argmax(-1) if self.has_classes else scores
+
+    def _check_classes(self) -> None:
+        if not self.has_classes:
+            raise checks.InputError(f"A {type(self).__name__} has values, not probabilities of classes. Use predict.")
 
     @torch.no_grad()
     def _predicted(self, x: Tensor, lengths: Any) -> Tensor:
+        check_input(x, self.columns)
+        if x.is_floating_point():
+            x = x.to(self.head.weight.dtype)
+            self._check_values(x, lengths)
         was_training = self.training
         try:
             return self.eval().carry(x, lengths)[0]
         finally:
             self.train(was_training)
+
+    def _check_values(self, x: Tensor, lengths: Any) -> None:
+        """Values that are not finite would give a class that means nothing."""
+        good = torch.isfinite(x)
+        if self.inputs.missing != "error":
+            good |= torch.isnan(x)
+        if bool(good.all()):
+            return
+        known = ragged_lengths(lengths, x) if x.dim() == 3 else None
+        bad = ~good if known is None else ~good & inside(known, x)
+        if bool(bad.any()):
+            checks.fail("input", "have finite values", f"{int(bad.sum())} that are NaN or infinite", GAPS)

@@ -19,15 +19,3 @@ class Classifier(SequenceModel):
 
     def forward(self, x: Tensor, lengths: Any = None, keys: Any = None) -> Tensor:  # [B, T, D] -> [B, classes]
         return self.at_end(x, lengths, keys)
-
-    def predict(self, x: Tensor, lengths: Any = None) -> Tensor:  # [B]
-        """The most probable class of each sequence, in evaluation mode.
-
-        Args:
-            x: [B, T, input_size].
-            lengths: [B], if sequences differ in length.
-
-        Returns:
-            [B] int64.
-        """
-        return self._predicted(x, lengths).argmax(-1)

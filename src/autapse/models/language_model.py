@@ -39,18 +39,6 @@ class LanguageModel(SequenceModel):
         output, h_n = self(x, lengths, state=state)
         return output, h_n
 
-    def predict(self, x: Tensor, lengths: Any = None) -> Tensor:  # [B, T]
-        """The most probable next word at every step, in evaluation mode.
-
-        Args:
-            x: word numbers, [B, T, 1].
-            lengths: [B], if sequences differ in length.
-
-        Returns:
-            [B, T] int64.
-        """
-        return self._predicted(x, lengths).argmax(-1)
-
     @torch.no_grad()
     def sample(self, start: Tensor, count: int, temperature: float = 1.0, seed: int = 0) -> Tensor:  # [T] -> [count]
         """Draw words that continue a text.

@@ -41,11 +41,15 @@ class QuestionAnswering(SequenceModel):
         return [self.story, self.question, self.layer]
 
     @property
+    def columns(self) -> int:
+        return 2
+
+    @property
     def solutions(self) -> None:
         """None: a sequence has three solutions here, one per layer."""
 
     def forward(self, x: Tensor, lengths: Any = None, keys: Any = None) -> Tensor:  # [B, T, 2] -> [B, answers]
-        check_input(x, columns=2, dimensions=(3,))
+        check_input(x, self.columns, dimensions=(3,))
         steps = torch.arange(x.shape[1], device=x.device)
         ends = torch.full((len(x),), x.shape[1]) if lengths is None else torch.as_tensor(lengths)
         inside = steps < ends.to(x.device)[:, None]
@@ -62,15 +66,3 @@ class QuestionAnswering(SequenceModel):
         )
         _, h_n = self.layer(both, lengths=ends)
         return self._headed(self.layer.final_output(h_n))
-
-    def predict(self, x: Tensor, lengths: Any = None) -> Tensor:  # [B]
-        """The most probable answer to each question, in evaluation mode.
-
-        Args:
-            x: words and their parts, [B, T, 2].
-            lengths: [B], if sequences differ in length.
-
-        Returns:
-            [B] int64.
-        """
-        return self._predicted(x, lengths).argmax(-1)

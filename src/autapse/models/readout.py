@@ -11,6 +11,7 @@ from autapse import checks
 from autapse.models.padding import inside, ragged_lengths
 
 ReadoutKind = Literal["last", "mean", "max", "mean-max", "attention"]
+State = tuple[Tensor, ...]  # of a readout that reads one step at a time; sums are in float64, for long streams
 KINDS: tuple[ReadoutKind, ...] = get_args(ReadoutKind)
 
 
@@ -77,3 +78,37 @@ class Readout(nn.Module):
     def scores(self, x: Tensor) -> Tensor:  # [..., size] -> [...]
         """How much attention each step gets, before the softmax."""
         return x @ self.query
+
+    # One step at a time -----------------------------------------------------------------------------------------
+
+    def step(self, state: State, x: Tensor) -> State:  # [B, size]
+        """The state of a running readout after one more step. The first state is empty."""
+        if self.kind == "last":
+            return (x,)
+        if self.kind == "attention":
+            return self._attend(state, x)
+        if not state:
+            return (x.double(), x, torch.ones((), dtype=torch.int64))
+        total, largest, count = state
+        return (total + x, torch.maximum(largest, x), count + 1)
+
+    def value(self, state: State) -> Tensor:  # [B, output_size]
+        """What the readout gives for the steps so far."""
+        if self.kind == "last":
+            return state[0]
+        if self.kind == "attention":
+            total, weight, highest = state
+            return (total / weight).to(highest.dtype)
+        total, largest, count = state
+        parts = {"mean": (total / count).to(largest.dtype), "max": largest}
+        return torch.cat([parts[kind] for kind in self.kind.split("-")], dim=-1)
+
+    def _attend(self, state: State, x: Tensor) -> State:
+        """Sums with weights relative to the highest score so far, which cannot overflow."""
+        score = self.scores(x)[:, None]
+        if not state:
+            return (x.double(), torch.ones_like(score, dtype=torch.float64), score)
+        total, weight, before = state
+        highest = torch.maximum(before, score)
+        shrunk, new = (before - highest).double().exp(), (score - highest).double().exp()
+        return (total * shrunk + x * new, weight * shrunk + new, highest)

@@ -23,6 +23,8 @@ class Regressor(SequenceModel):
     torch.Size([4, 2])
     """
 
+    has_classes: ClassVar[bool] = False
+
     target_mean: Tensor
     target_scale: Tensor
 
@@ -46,23 +48,10 @@ class Regressor(SequenceModel):
             self.register_buffer("target_scale", like.new_tensor(target_scale or [1.0] * output_size))
 
     def forward(self, x: Tensor, lengths: Any = None, keys: Any = None) -> Tensor:  # [B, T, D] -> [B, K]
-        return self._in_unit(self.at_end(x, lengths, keys))
+        return self.in_unit(self.at_end(x, lengths, keys))
 
-    def _in_unit(self, output: Tensor) -> Tensor:  # [..., K]
-        """The head's output in the unit of the targets."""
+    def in_unit(self, output: Tensor) -> Tensor:  # [..., K]
         return torch.addcmul(self.target_mean, output, self.target_scale) if self.scaled else output
-
-    def predict(self, x: Tensor, lengths: Any = None) -> Tensor:  # [B, K]
-        """The values of each sequence, in evaluation mode.
-
-        Args:
-            x: [B, T, input_size].
-            lengths: [B], if sequences differ in length.
-
-        Returns:
-            [B, output_size].
-        """
-        return self._predicted(x, lengths)
 
 
 class StepRegressor(Regressor):
@@ -78,4 +67,4 @@ class StepRegressor(Regressor):
     every_step: ClassVar[bool] = True
 
     def forward(self, x: Tensor, lengths: Any = None, keys: Any = None) -> Tensor:  # [B, T, D] -> [B, T, K]
-        return self._in_unit(self.at_each(x, lengths, keys))
+        return self.in_unit(self.at_each(x, lengths, keys))

@@ -21,15 +21,3 @@ class Tagger(SequenceModel):
 
     def forward(self, x: Tensor, lengths: Any = None, keys: Any = None) -> Tensor:  # [B, T, D] -> [B, T, classes]
         return self.at_each(x, lengths, keys)
-
-    def predict(self, x: Tensor, lengths: Any = None) -> Tensor:  # [B, T]
-        """The most probable class at every step, in evaluation mode.
-
-        Args:
-            x: [B, T, input_size].
-            lengths: [B], if sequences differ in length.
-
-        Returns:
-            [B, T] int64.
-        """
-        return self._predicted(x, lengths).argmax(-1)

@@ -229,7 +229,7 @@ class Forecasting(Task):
             kind=self.kind,
             input_size=self.shape.input_size,
             output_size=len(self.shape.targets),
-            channels=self.shape.columns,
+            channels=self.history().channels,
             mean=mean + mean[len(mean) - last :] if last else mean,
             scale=scale + scale[len(scale) - last :] if last else scale,
             length=self.shape.window,

@@ -41,7 +41,7 @@ def make_model(
     if model.embedding_size and not known.vocabularies:
         checks.fail("embedding_size", f"be omitted: {task.name} has features, not words", model.embedding_size)
     targets: dict[str, Any] = {"target_mean": known.target_mean, "target_scale": known.target_scale}
-    return MODELS[known.kind](
+    made = MODELS[known.kind](
         model.cell,
         known.input_size,
         known.output_size,
@@ -71,11 +71,14 @@ def make_model(
         missing=known.missing,
         device=device,
         **(targets if "regression" in known.kind else {}),
-        **(_forecast(known.forecast) if known.forecast else {}),
+        **(_forecast(known, known.forecast) if known.forecast else {}),
     )
+    made.classes, made.channels = known.classes, known.channels
+    return made
 
 
-def _forecast(shape: ForecastShape) -> dict[str, Any]:
+def _forecast(known: Signature, shape: ForecastShape) -> dict[str, Any]:
     """The arguments of a Forecaster."""
     names = ("horizon", "window", "recursive", "intervals", "levels")
-    return {"known": len(shape.known), **{name: getattr(shape, name) for name in names}}
+    order = [known.channels.index(name) for name in shape.columns]
+    return {"known": len(shape.known), "order": order, **{name: getattr(shape, name) for name in names}}
