@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, ClassVar, NamedTuple, NoReturn
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -13,15 +14,25 @@ from autapse import checks
 from autapse.models.base import Batches, Network, SequenceModel
 from autapse.models.inputs import check_input
 from autapse.models.linear_path import choose
+from autapse.models.series import read_given
 
 KINDS = ("mean", "last", "none")
 """What is subtracted from a window: its mean, its last value, or the mean of the training data."""
 MOST_FEATURES = 1200  # of the straight line; with more, it reads only the channel that it forecasts
+BATCH = 256  # series at a time
 PATHS = 200  # drawn for the intervals of forecasts that read their own forecasts
 TINY = 1e-6  # smallest deviation of a window, relative to its values
 SMALLEST = 1e-30
 SHORT = 4  # steps; the deviation of a shorter window means little
 ENOUGH, MANY = 50, 20_000  # windows from which the size of the errors is computed
+
+
+class Forecasts(NamedTuple):
+    """Forecasts with the limits of their prediction intervals, in the unit of the data."""
+
+    values: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
 
 
 class Forecaster(SequenceModel):
@@ -33,10 +44,16 @@ class Forecaster(SequenceModel):
     Each window is normalised. The forecast is the sum of a straight line, which is ridge regression on the training
     windows, and of what a recurrent network adds to it. The network starts at zero.
 
+    `horizon`, `window`, `known` (the number of channels whose future is known) and `recursive` say what is forecast
+    from what; `intervals` and `levels` which intervals there are; `order` is the place of each channel of the input in
+    the user's data. `autapse.tasks.base.ForecastShape` explains them.
+
     >>> model = Forecaster("gru", 1, 1, hidden_size=8, horizon=3, window=12)
     >>> model(torch.zeros(4, 12, 1)).shape, model.forecast(np.arange(20.0)).shape
     (torch.Size([4, 3, 1, 5]), (3,))
     """
+
+    has_classes: ClassVar[bool] = False
 
     channel_mean: Tensor
     channel_scale: Tensor
@@ -56,6 +73,7 @@ class Forecaster(SequenceModel):
         recursive: bool = False,
         intervals: str = "quantile",
         levels: Sequence[float] = (0.8, 0.95),
+        order: Sequence[int] = (),
         mean: Sequence[float] = (),
         scale: Sequence[float] = (),
         **settings: Any,
@@ -71,6 +89,7 @@ class Forecaster(SequenceModel):
         self.horizon, self.window, self.block = horizon, window, block
         self.targets, self.known, self.own = output_size, known, own
         self.intervals, self.levels, self.extra = intervals, levels, extra
+        self.order = list(order) or list(range(own + known))
         like = self.head.weight
         self.register_buffer("channel_mean", like.new_tensor(list(mean) or [0.0] * input_size))
         self.register_buffer("channel_scale", like.new_tensor(list(scale) or [1.0] * input_size))
@@ -209,6 +228,146 @@ class Forecaster(SequenceModel):
                 break
         self.train(was_training)
         return torch.cat(found)
+
+    # Use of a trained model -------------------------------------------------------------------------------------------
+
+    @property
+    def columns(self) -> int:
+        return self.own + 2 * self.known
+
+    def predict(self, x: Any, lengths: Any = None) -> Any:
+        """The forecast, in evaluation mode.
+
+        Args:
+            x: series as in `forecast`; or a tensor of windows, [B, window, input_size].
+            lengths: None.
+
+        Returns:
+            What `forecast` returns; for a tensor the values, [B, horizon, K].
+        """
+        if isinstance(x, Tensor):
+            return self._predicted(x, None)[..., 0]
+        return self.forecast(x)
+
+    def stream(self, batch_size: int = 1) -> NoReturn:
+        """A forecaster reads windows, so this is an error."""
+        raise checks.InputError("A Forecaster has no stream. Call `forecast` with the latest values again.")
+
+    @torch.no_grad()
+    def forecast(
+        self,
+        history: Any,
+        known: Any = None,
+        steps: int | None = None,
+        intervals: float | Sequence[float] | None = None,
+        seed: int = 0,
+    ) -> Any:
+        """Forecast the values after the end of one or many series.
+
+        Args:
+            history: raw values, as in the training data. One series: an array or lists [T, D], or a table (a data frame
+                or a mapping) whose columns are matched by name with `channels`. Many: an array [N, T, D], or a list of
+                series. With one channel also [T] and [N, T]. Only the last `window` steps are used.
+            known: the future of the known channels, [steps, C], or a table; for many series an array or a list of them.
+            steps: steps to forecast; by default the horizon. With more, forecasts are read as history.
+            intervals: the share of values that a prediction interval should contain, such as 0.8; or several.
+            seed: of the random paths, from which the intervals are computed if forecasts are read as history.
+
+        Returns:
+            The values: [steps] for one series and one channel to forecast; otherwise with the axes [N, steps, K]. With
+            `intervals` a tuple (values, lower, upper) of such arrays; for several intervals, lower and upper have a
+            last axis for them.
+
+        >>> model = Forecaster("gru", 1, 1, hidden_size=8, horizon=3, window=12)
+        >>> values, lower, upper = model.forecast([range(20), range(30)], intervals=0.9)
+        >>> values.shape, bool((lower < values).all())
+        ((2, 3), True)
+        """
+        count = self.horizon if steps is None else checks.integer("steps", steps, minimum=1)
+        several = intervals is not None and not isinstance(intervals, float | int)
+        levels: Any = () if intervals is None else intervals if several else (intervals,)
+        for level in levels:
+            if not checks.number("intervals", level, above=0.0) < 1:
+                checks.fail("intervals", "be shares above 0 and below 1", level)
+        if levels and not self.extra:
+            checks.fail("intervals", "be None, since the model was trained with intervals=none", intervals)
+        given = read_given(history, None, self.expected._replace(columns=len(self.order)))
+        own, future = self._read(given.series, known, count)
+        parts = [self._limits(*part, count, levels, seed) for part in zip(own.split(BATCH), future.split(BATCH))]
+        made = [torch.cat(part).cpu().numpy() for part in zip(*parts, strict=True)]
+        made = [one[:, :, 0] if self.targets == 1 else one for one in made]
+        made = [one[0] if given.form == "single" else one for one in made]
+        if not levels:
+            return made[0]
+        return Forecasts(made[0], *(one if several else one[..., 0] for one in made[1:]))
+
+    def _read(self, series: list[np.ndarray], known: Any, steps: int) -> tuple[Tensor, Tensor]:
+        """The last window of each series, [N, W, own], and its known channels up to the last step, [N, W + n, known]."""
+        short = [len(one) for one in series if len(one) < self.window]
+        if short:
+            rule = f"have at least {self.window} steps, which the model reads"
+            checks.fail("history", rule, short[0], kind=checks.ShapeError)
+        if self.own > self.targets and steps > self.block:
+            rule = f"be at most {self.block}: channels that are neither forecast nor known have no future"
+            checks.fail("steps", rule, steps)
+        like = self.head.weight
+        past = np.stack([one[-self.window :, self.order] for one in series])
+        values = torch.from_numpy(past).to(like)
+        future = self._future(len(series), known, -(-steps // self.block) * self.block)
+        return values[..., : self.own], torch.cat([values[..., self.own :], future.to(like)], dim=1)
+
+    def _future(self, count: int, known: Any, steps: int) -> Tensor:  # [N, steps, known]
+        if not self.known:
+            if known is not None:
+                checks.fail("known", "be None, since the model has no known channels", type(known).__name__)
+            return torch.zeros(count, steps, 0)
+        names = [self.channels[place] for place in self.order[self.own :]] if self.channels else []
+        rule = f"have the next {steps} steps of {', '.join(names) or 'the known channels'} for each of {count} series"
+        if known is None:
+            checks.fail("known", rule, None)
+        expected = self.expected._replace(columns=self.known, channels=names)
+        given = read_given(known, None, expected)
+        if len(given.series) != count or any(len(one) < steps for one in given.series):
+            checks.fail("known", rule, [one.shape for one in given.series][:3], kind=checks.ShapeError)
+        return torch.from_numpy(np.stack([one[:steps] for one in given.series]))
+
+    def _limits(
+        self, own: Tensor, known: Tensor, steps: int, levels: Sequence[float], seed: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Forecasts [B, steps, K], and the lower and upper limits of intervals, [B, steps, K, levels]."""
+        was_training = self.training
+        self.eval()
+        try:
+            scores = [normal_score((1 + level) / 2) for level in levels]
+            if steps <= self.block:
+                output = self._blocked(own, known)[:, :steps]
+                values = output[..., 0]
+                offsets = [(self.offset(output, torch.full_like(values, score))) for score in scores]
+                under = [(self.offset(output, torch.full_like(values, -score))) for score in scores]
+                lower, upper = ([values + one for one in part] for part in (under, offsets))
+            else:
+                values = self._rolled(own, known, steps)
+                lower, upper = self._quantiles(own, known, steps, levels, seed)
+        finally:
+            self.train(was_training)
+        none = values.new_zeros(*values.shape, 0)
+        return values, *(torch.stack(part, dim=-1) if part else none for part in (lower, upper))
+
+    def _quantiles(
+        self, own: Tensor, known: Tensor, steps: int, levels: Sequence[float], seed: int
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        """The limits of intervals, from random paths."""
+        if not levels:
+            return [], []
+        random = torch.Generator().manual_seed(checks.seed("seed", seed))
+        shape = (PATHS, -(-steps // self.block) * self.block, self.targets)
+        rows = []
+        for one, future in zip(own, known, strict=True):
+            draws = torch.randn(shape, generator=random).to(own)
+            copies = (part.expand(PATHS, *part.shape) for part in (one, future))
+            rows.append(self._rolled(*copies, steps, draws))
+        paths = torch.stack(rows)  # [B, PATHS, steps, K]
+        return tuple([paths.quantile(0.5 + sign * level / 2, dim=1) for level in levels] for sign in (-1, 1))  # type: ignore[return-value]
 
     # Rolling forecasts ------------------------------------------------------------------------------------------------
 
