@@ -47,12 +47,13 @@ MAY_IMPORT = {
     "tasks": BOTTOM | {"data"},  # tasks know no networks
     "results": BOTTOM | {"native"},  # where numbers come from, and pages made of them
     "training": TRAINING | {"tasks", "data", "results"},
+    "auto": TRAINING | {"tasks", "data", "training"},  # settings chosen by the data
     "diagnostics": TRAINING | {"tasks"},
     "benchmark": TRAINING | {"results"},  # beside training
     "reproduce": TRAINING | {"tasks", "training", "results", "diagnostics"},
-    "cli": TRAINING | {"reproduce", "data", "tasks", "training", "diagnostics", "benchmark"},
+    "cli": TRAINING | {"reproduce", "data", "tasks", "training", "auto", "diagnostics", "benchmark"},
     "__main__": {"cli"},
-    "__init__": {*TRAINING, "tasks", "training", "diagnostics"},  # public names
+    "__init__": {*TRAINING, "tasks", "training", "auto", "diagnostics"},  # public names
 }
 FROM_THE_TOP = {"__version__"}  # the one name that is no module and may be imported from autapse itself
 

@@ -154,3 +154,12 @@ def test_a_name_that_is_not_utf8(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     assert "run: o\\udcff" in done.stdout
     assert autapse("eval", os.fsdecode(b"o\xff"), cwd=tmp_path).returncode == 0
+
+
+def test_a_run_that_is_no_better_than_trivial_says_so_loudly(tmp_path):
+    """Series of zeros tell nothing about their class."""
+    rows = ["sequence,x,target", *(f"{n},0,{'ab'[n % 2]}" for n in range(20))]
+    (tmp_path / "own.csv").write_text("\n".join(rows) + "\n")
+    words = ("run", "own.csv", "--cell", "gru", "--hidden-size", "4", "--steps", "2")
+    warning = "WARNING: the test error rate 0.5 is not better than the 0.5 of the trivial predictor"
+    assert warning in autapse(*words, cwd=tmp_path).stdout

@@ -84,7 +84,7 @@ def test_a_zip_without_the_files(capsys, data):
             "compare SpokenArabicDigits",
             "For a data set of the UEA and UCR archive: autapse compare uea --dataset SpokenArabicDigits",
         ),
-        ("run my.parquet", "The name of your own file must end in .ts, .tsv, .csv or .npz."),
+        ("run my.xlsx", "The name of your own file must end in .ts, .tsv, .csv, .npz or .parquet."),
         ("run uea --dataset SpokenArabicDigits", "Put SpokenArabicDigits.zip into"),
         ("run uea --dataset ../mnist", "data set must be one of"),
         ("run missing.csv", "missing.csv is missing."),

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from autapse.checks import InputError
+from autapse.data.formats.sequences import FileLayout
 from autapse.data.formats.table import read_csv, read_npz, read_series
 from damage import message
 from upstream import ts_arrays, ts_text
@@ -47,7 +48,7 @@ def test_csv(tmp_path):
 
 def test_rows_of_a_sequence_may_lie_apart_and_are_ordered_by_time(tmp_path):
     text = "time,target,x,sequence\n2.5,0,3,a\n0,1,9,b\n-1,0,1,a\n\n0,0,2,a\n"
-    found = read_csv(csv_file(tmp_path, text))
+    found = read_csv(csv_file(tmp_path, text), FileLayout(times="ignore"))
     assert found.inputs[0].tolist() == [[1], [2], [3]]
     assert found.inputs[1].tolist() == [[9]]
 
@@ -161,7 +162,7 @@ def test_npz_with_named_classes(tmp_path, targets, labels):
     assert found.targets[:3].tolist() == [1, 0, 1]
 
 
-@pytest.mark.parametrize("shape", [(4,), (4, 1), (4, 3)])
+@pytest.mark.parametrize("shape", [(4,), (4, 1), (4, 2)])
 def test_npz_with_numbers_to_predict(tmp_path, shape):
     targets = np.random.default_rng(0).standard_normal(shape)
     found = read_npz(npz_file(tmp_path, inputs=INPUTS, targets=targets))
@@ -207,7 +208,8 @@ def test_npz_errors_name_array_and_place(tmp_path, changes, reason):
 
 def test_an_array_with_another_name_is_an_error(tmp_path):
     path = npz_file(tmp_path, inputs=INPUTS, targets=CLASSES, length=np.array([3, 2, 3, 1]))
-    rule = f"An array's name in {path} must be one of inputs, targets, lengths; got 'length'. Did you mean 'lengths'?"
+    names = "inputs, targets, lengths, channels"
+    rule = f"An array's name in {path} must be one of {names}; got 'length'. Did you mean 'lengths'?"
     assert complaint(read_npz, path) == rule
 
 
@@ -260,7 +262,7 @@ def test_the_suffix_chooses_the_reader(tmp_path):
 def test_another_suffix_is_an_error_that_lists_the_accepted_ones(tmp_path, name):
     with pytest.raises(InputError) as error:
         read_series(tmp_path / name)
-    accepted = "end in .ts, .tsv or .csv, optionally followed by .gz, .bz2 or .xz; or in .npz"
+    accepted = "end in .ts, .tsv or .csv, optionally followed by .gz, .bz2 or .xz; or in .npz or .parquet"
     assert str(error.value) == f"The file's name must {accepted}; got {str(tmp_path / name)!r}."
 
 

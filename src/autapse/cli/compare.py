@@ -109,7 +109,8 @@ def table(summaries: list[Summary], config: RunConfig, diverged: Sequence[str] =
     from rich.table import Table
 
     task, first = config.task, summaries[0]
-    lines = [f"{task.name}, {task.metric}", f"trivial ({task.baseline_text}): {first.baseline:.3f}"]
+    lines = [f"{task.name}, {task.metric}"]
+    lines += ["no test data"] if first.baseline is None else [f"trivial ({task.baseline_text}): {first.baseline:.3f}"]
     lines += [] if first.floor is None else [f"best possible: {first.floor:.3g}"]
     lines += [] if task.solved is None else [f"solved: below {task.solved:g} in validation"]
     shown = Table(

@@ -35,8 +35,9 @@ class Predict(Trust):
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """A run folder, or a checkpoint file."""
     file: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
-    """Sequences: .npy [N, T, D] or [T, D]; .npz with `inputs` and, if the sequences differ in length, `lengths`; .ts;
-    .tsv; .csv with a column `sequence`, or without a header for one sequence. Sentences: .conllu, or .txt with one word
+    """Sequences: a table as the training file (.csv, .tsv, .parquet), whose channels are found by name; .csv without a
+    header for one sequence; .npy [N, T, D] or [T, D]; .npz with `inputs` and, if the sequences differ in length,
+    `lengths`; .ts; a .wav file or a folder of them. Sentences: .conllu, or .txt with one word
     per line and a blank line after each sentence. Reviews: .txt with one review per line."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Write the predictions to this new file instead of printing them: .npy, .csv or .json; for sentences .txt."""
@@ -46,12 +47,13 @@ class Predict(Trust):
 
 def main(words: list[str]) -> None:
     args = parse(Predict, "predict", words)
-    if not args.file.is_file():
+    if not (args.file.is_file() or args.file.is_dir()):
         raise checks.InputError(f"{args.file} is missing.")
     if args.out is not None:
         _check_out(args.out)
     from autapse.cli.predict_words import read_text
     from autapse.data.formats.table import read_sequences
+    from autapse.tasks.series import layout_for
     from autapse.training import load_run
 
     model, config, signature = load_run(args.run, trust=args.trust)
@@ -59,7 +61,7 @@ def main(words: list[str]) -> None:
     if signature.vocabularies:
         asked, sentences = read_text(args.file, config.task, signature)
     else:
-        asked = read_sequences(args.file)
+        asked = read_sequences(args.file, layout_for(config.task, signature))
         check_channels(args.file, asked, signature)
     if args.out is not None:
         checks.one_of("out's ending", args.out.suffix, (".txt",) if sentences else WRITERS)

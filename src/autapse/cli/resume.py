@@ -9,7 +9,8 @@ from typing import Annotated
 import tyro
 
 from autapse.cli.parse import Trust, parse
-from autapse.cli.run import print_summary, speaking_for_all
+from autapse.cli.run import speaking_for_all
+from autapse.cli.summary import print_summary
 
 
 @dataclass

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import mean, stdev
 from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
 import tyro
@@ -13,12 +14,25 @@ from tyro.conf import OmitArgPrefixes
 
 from autapse import checks, files, terminal
 from autapse.cli.parse import parse, positional, wants_help
+from autapse.cli.preset import (
+    Preset,
+    given_options,
+    preset_of,
+    print_choice,
+    print_look,
+    repeat,
+    run_name,
+    write_choice,
+)
+from autapse.cli.summary import print_summary
 from autapse.data.catalogue import ARCHIVE, DATA_SETS, misspelt
 from autapse.tasks import TASKS, Archive, OwnSeries, Task, task_class
-from autapse.tasks.series import SUFFIXES
+from autapse.tasks.own import OwnData
+from autapse.tasks.series import is_own
 from autapse.training.config import ModelConfig, RunConfig, TrainingConfig
 
 if TYPE_CHECKING:
+    from autapse.auto import Choice
     from autapse.training.summary import Summary
 
 T = TypeVar("T", bound=Task)
@@ -45,26 +59,102 @@ class Train(Generic[T]):
 
 @dataclass(kw_only=True)
 class RunArguments(Train[T]):
-    """Train one network on a task. The weights with the best validation score are kept and scored on the test set."""
+    """Train one network on a task. The weights with the best validation score are kept and scored on the test set.
+
+    For your own data, the preset auto looks at the data, compares a handful of networks by cross-validation, and trains
+    the best one on all training data, within --seconds (120). Options that you give stay as they are.
+    """
 
     model: OmitArgPrefixes[ModelConfig] = field(default_factory=ModelConfig)
+    preset: Preset | None = None
+    """auto: choose the settings by the data. none: use the settings as they are. By default auto for your own data,
+    unless --steps, --epochs or an option of the network is given."""
+    seeds: int = 1
+    """Train this many times with different seeds, and print the mean score and its standard deviation."""
+
+    def __post_init__(self) -> None:
+        checks.integer("seeds", self.seeds, minimum=1)
 
 
 def main(words: list[str]) -> int:
     if wants_help(words):
         return task_help("run", "Train a network on a task, evaluate it, and save it under runs/.")
     args = parse_task(RunArguments, "run", words)
-    name = args.task.name
+    given = given_options(words)
+    preset = preset_of(args.task, args.preset, given)
+    if preset == "auto":
+        if not isinstance(args.task, OwnData):
+            checks.fail("preset", f"be none for {args.task.name}: auto is for your own data", preset)
+        one_process_only("run --preset auto", "--preset none")
     config = RunConfig(task=args.task, model=args.model, training=args.training)
-
-    default = Path("runs") / f"{name}-{config.model.cell.split(':')[0].lower()}"
-
     with speaking_for_all() as console:
-        summary, folder = train_shown(config, console, lambda: make_folder(args.out, default))
-        if summary:
-            print_summary(console, summary, config)
-            console.print(f"\nrun: {folder}")
+        choice = None
+        if isinstance(args.task, OwnData):
+            from autapse.auto import look
+
+            if preset == "none":
+                print_look(console, look(args.task))
+            else:
+                choice = _chosen(config, given, args.seeds, console)
+                config = choice.config
+        default = Path("runs") / f"{run_name(args.task)}-{config.model.cell.split(':')[0].lower()}"
+        summaries = [
+            _train_one(_with_seed(config, seed), choice, console, args.out, default, seed if args.seeds > 1 else None)
+            for seed in range(config.training.seed, config.training.seed + args.seeds)
+        ]
+        if args.seeds > 1 and all(summaries):
+            console.print(_spread([summary for summary in summaries if summary]))
+        if choice:
+            console.print(f"to repeat it: {repeat(choice)}")
     return 0
+
+
+def _chosen(config: RunConfig, given: set[str], seeds: int, console: Any) -> Choice:
+    """Choose the settings by the data, and print how."""
+    from autapse.auto import choose, look
+    from autapse.training.log import Notes
+
+    assert isinstance(config.task, OwnData)
+    print_look(console, look(config.task))
+    model, training = ({n: v for n, v in vars(part).items() if n in given} for part in (config.model, config.training))
+    choice = choose(
+        config.task,
+        seconds=config.training.seconds or 120.0,
+        seed=config.training.seed,
+        model=model,
+        training=training,
+        given=given,
+        runs=seeds,
+        show=Notes(console),
+    )
+    print_choice(console, choice, config.task.metric)
+    return choice
+
+
+def _with_seed(config: RunConfig, seed: int) -> RunConfig:
+    return replace(config, training=replace(config.training, seed=seed))
+
+
+def _train_one(
+    config: RunConfig, choice: Choice | None, console: Any, out: Path | None, default: Path, seed: int | None
+) -> Summary | None:
+    """Train one run and print its summary; with a seed, in a folder of that name."""
+    place = out if out is None or seed is None else out.with_name(f"{out.name}-seed{seed}")
+    summary, folder = train_shown(config, console, lambda: make_folder(place, default))
+    if summary:
+        if choice:
+            write_choice(folder, choice)
+        print_summary(console, summary, config)
+        console.print(f"\nrun: {folder}")
+    return summary
+
+
+def _spread(summaries: list[Summary]) -> str:
+    """The mean test score over several seeds, with its standard deviation."""
+    scores = [summary.test for summary in summaries if summary.test is not None]
+    if len(scores) < 2:
+        return f"{len(summaries)} seeds: {len(scores)} with a test score"
+    return f"{len(scores)} seeds: test {summaries[0].metric} {mean(scores):.4g} ± {stdev(scores):.2g}"
 
 
 @contextmanager
@@ -93,7 +183,7 @@ def parse_task(kind: Any, command: str, words: list[str]) -> Any:
 
 def _series(word: str, rest: list[str]) -> tuple[str, list[str]]:
     """The task and its options for a word that is a file, or a data set of the archive."""
-    if word.endswith(SUFFIXES):
+    if is_own(word):
         return OwnSeries.name, ["--path", word, *rest]
     if f"{ARCHIVE}/{word}" in DATA_SETS:
         return Archive.name, ["--dataset", word, *rest]
@@ -107,7 +197,7 @@ def _what_else(word: str, command: str) -> str:
     if misspelt(word):
         return checks.closest(word, (name.removeprefix(f"{ARCHIVE}/") for name in DATA_SETS))
     if "." in word or "/" in word:
-        return "The name of your own file must end in .ts, .tsv, .csv or .npz."
+        return "The name of your own file must end in .ts, .tsv, .csv, .npz or .parquet."
     meant = f"For a data set of the UEA and UCR archive: autapse {command} {Archive.name} --dataset {word}"
     return meant if word[:1].isupper() else ""
 
@@ -145,18 +235,3 @@ def train_shown(
     place = folder() if trainer.world.leads else Path()
     with screen:
         return trainer.start(place).train(), place
-
-
-def print_summary(console: Any, summary: Summary, config: RunConfig) -> None:
-    """Print the test score with the best possible and the trivial score, in two lines."""
-    floor = summary.floor
-    against = f"trivial ({config.task.baseline_text}): {summary.baseline:.4g}"
-    against += "" if floor is None else f"; best possible: {floor:.4g}"
-    test = "not finite" if summary.test is None else f"{summary.test:.4g}"
-    line = f"{summary.cell}  {summary.parameters} parameters  test {summary.metric} {test}  ({against})"
-    console.print(line)
-    solved = summary.solved_step
-    took = f"{summary.steps} steps in {summary.seconds:.1f} s, best at step {summary.best_step}"
-    took += f", solved (below {config.task.solved:g}) at step {solved}" if solved is not None else ""
-    took += f", {summary.rescues} gradients rescued" if summary.rescues else ""
-    console.print(took)

@@ -137,6 +137,7 @@ def _result(
     unit, ours = in_papers_unit(recipe, last.metric, last.test)
     paper = recipe.paper.get(unit)
     papers = _papers_epochs(plan, last)
+    assert last.baseline is not None, "recipes have test data"
     return Result(
         recipe=recipe.id,
         command=command,

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, get_args
 
 import numpy as np
 
 from autapse import checks
+from autapse.data.formats.sequences import Per
 from autapse.data.formats.timeseries import LARGEST, Series, ordered_labels
 from autapse.data.ragged import Ragged, alike, dense
 from autapse.tasks.base import Kind
@@ -24,11 +25,14 @@ class ArrayTask(OwnData):
     Args:
         x: The sequences, [N, T, D] or [N, T]; or a list of N arrays, [T_n, D] or [T_n], of any lengths.
         y: The targets. Integers or text are classes, floats are values to predict: one per sequence, [N] (values also
-            [N, K]). For a class at every step: [N, T], or a list of N arrays as long as the sequences.
+            [N, K]). For a target at every step: [N, T] (values also [N, T, K]), or a list of N arrays as long as the
+            sequences.
         lengths: The number of steps of each sequence, if `x` is padded.
         test: (x, y) or (x, y, lengths) of the test sequences; without it, `test_share` of the sequences are held out.
         test_share: Share of the sequences in the test set.
         channels: Names of the channels.
+        targets: Whether `y` has one entry per sequence ("series") or per step ("step"). It must be given only if the
+            shape does not tell: floats [N, T].
         sha256: Checksum of the arrays; set by the task. A resumed run must have the same checksum.
         what: The kind of task; set by the task.
 
@@ -61,6 +65,7 @@ class ArrayTask(OwnData):
         missing: Missing = "error",
         differences: bool = False,
         channels: Sequence[str] = (),
+        targets: Per = "auto",
         sha256: str = "",
         what: Kind = "classification",
     ) -> None:
@@ -68,8 +73,10 @@ class ArrayTask(OwnData):
         own: dict[str, Any] = {"scaling": scaling, "missing": missing, "differences": differences}
         own |= {"validation": validation, "test_share": test_share, "sha256": sha256, "what": what}
         if x is not None or y is not None:
-            checks.number("test_share", test_share, above=0.0, high=0.9)
-            both = _both(x, y, lengths, test, test_share, tuple(channels))
+            checks.number("test_share", test_share, low=0.0, high=0.9)
+            checks.one_of("targets", targets, get_args(Per))
+            shares, gaps = (test_share, validation), missing != "error"
+            both = _both(x, y, lengths, test, shares, tuple(channels), gaps, targets)
             own |= {"sha256": _checksum(both), "what": kind_of(both[0]), "_both": both}
         for name, value in own.items():
             object.__setattr__(self, name, value)
@@ -87,25 +94,35 @@ class ArrayTask(OwnData):
         return both
 
 
-def _both(x: Any, y: Any, lengths: Any, test: Any, share: float, channels: tuple[str, ...]) -> tuple[Series, Series]:
-    inputs = _inputs("x", x, lengths)
+def _both(
+    x: Any,
+    y: Any,
+    lengths: Any,
+    test: Any,
+    shares: tuple[float, float],
+    channels: tuple[str, ...],
+    missing: bool,
+    per: Per,
+) -> tuple[Series, Series]:
+    inputs = _inputs("x", x, lengths, missing)
     if len(channels) not in (0, inputs.values.shape[1]):
         checks.fail("channels", f"name all {inputs.values.shape[1]} channels of x", channels, kind=checks.ShapeError)
-    targets = _targets("y", y, inputs)
+    targets = _targets("y", y, inputs, x, per)
     if test is None:
         labels, (known,) = _meaning([targets])
-        return divided(Series(inputs, known, labels, channels), share, "x")
+        return divided(Series(inputs, known, labels, channels), *shares, "x")
     if not isinstance(test, tuple | list) or len(test) not in (2, 3):
         checks.fail("test", "be (x, y) or (x, y, lengths)", type(test).__name__, kind=checks.KindError)
-    other = _inputs("x of test", test[0], test[2] if len(test) == 3 else None)
+    other = _inputs("x of test", test[0], test[2] if len(test) == 3 else None, missing)
     if other.values.shape[1] != inputs.values.shape[1]:
         rule = f"have {inputs.values.shape[1]} channels, as x has"
         checks.fail("x of test", rule, other.values.shape[1], kind=checks.ShapeError)
-    labels, (first, second) = _meaning([targets, _targets("y of test", test[1], other)])
+    same: Per = "step" if isinstance(targets, Ragged) else "series"
+    labels, (first, second) = _meaning([targets, _targets("y of test", test[1], other, test[0], same)])
     return Series(inputs, first, labels, channels), Series(other, second, labels, channels)
 
 
-def _inputs(name: str, x: Any, lengths: Any) -> Ragged:
+def _inputs(name: str, x: Any, lengths: Any, missing: bool) -> Ragged:
     """The sequences as ragged float32 arrays, [T_n, D] each."""
     if isinstance(x, list | tuple):
         sequences = [np.asarray(one) for one in x]
@@ -119,22 +136,24 @@ def _inputs(name: str, x: Any, lengths: Any) -> Ragged:
         sequences = [one[:end] for one, end in zip(array, ends, strict=True)]
     if not sequences:
         checks.fail(name, "have at least one sequence", 0)
-    checked = [_sequence(name, n, one) for n, one in enumerate(sequences)]
+    checked = [_sequence(name, n, one, missing) for n, one in enumerate(sequences)]
     widths = sorted({one.shape[1] for one in checked})
     if len(widths) > 1:
         checks.fail(name, "have the same number of channels in every sequence", widths, kind=checks.ShapeError)
     return Ragged.of(checked)
 
 
-def _sequence(name: str, n: int, values: np.ndarray) -> np.ndarray:
+def _sequence(name: str, n: int, values: np.ndarray, missing: bool) -> np.ndarray:
     values = values[:, None] if values.ndim == 1 else values
     if values.ndim != 2 or not len(values) or not values.shape[1]:
         rule = "have shape [T, D] or [T] with at least one step"
         checks.fail(f"{name}[{n}]", rule, values.shape, kind=checks.ShapeError)
     if values.dtype.kind not in "fiub":
         checks.fail(f"{name}[{n}]", "have numbers", str(values.dtype), kind=checks.KindError)
-    if not (np.abs(values.astype(np.float64)) <= LARGEST).all():  # false for NaN
-        checks.fail(f"{name}[{n}]", "have finite values only", "NaN or infinity", "Replace them first.")
+    good = np.abs(values.astype(np.float64)) <= LARGEST  # false for NaN
+    if not (good | np.isnan(values) if missing else good).all():
+        remedy = 'To allow missing values (NaN), choose missing="mask", "forward" or "mean".'
+        checks.fail(f"{name}[{n}]", "have finite values only", "NaN or infinity", "" if missing else remedy)
     return values.astype(np.float32)
 
 
@@ -147,25 +166,44 @@ def _checked_lengths(lengths: Any, count: int, steps: int) -> np.ndarray:
     return given
 
 
-def _targets(name: str, y: Any, inputs: Ragged) -> np.ndarray | Ragged:
-    """The targets as an array [N] or [N, K], or ragged with one entry per step."""
+def _targets(name: str, y: Any, inputs: Ragged, x: Any, per: Per) -> np.ndarray | Ragged:
+    """The targets as an array [N] or [N, K], or ragged with one entry per step, [steps] or [steps, K]."""
     if isinstance(y, list | tuple) and any(np.ndim(one) for one in y):
         rows = [np.asarray(one) for one in y]
-        if len(rows) == len(inputs) and all(one.shape == (n,) for one, n in zip(rows, inputs.lengths, strict=True)):
-            return Ragged.of(rows)
-        _misfit(name, [one.shape for one in rows[:3]])
-    array = np.asarray(y)
-    if array.ndim not in (1, 2) or len(array) != len(inputs):
-        _misfit(name, array.shape)
-    if array.ndim == 2 and array.dtype.kind != "f":  # a class at every step
-        if array.shape[1] < inputs.lengths.max():
+    else:
+        array = np.asarray(y)
+        rows = list(array) if array.ndim > 1 else []
+        if not rows and (array.ndim != 1 or len(array) != len(inputs) or per == "step"):
             _misfit(name, array.shape)
-        return Ragged.of([row[:n] for row, n in zip(array, inputs.lengths, strict=True)])
-    return array
+        if not rows:
+            return array
+    if len(rows) != len(inputs):
+        _misfit(name, [one.shape for one in rows[:3]])
+    steps = int(inputs.lengths.max()) if isinstance(x, list | tuple) else np.shape(x)[1]
+    if _per_step(name, rows, inputs.lengths, steps, per):
+        return Ragged.of([row[:n] for row, n in zip(rows, inputs.lengths, strict=True)])
+    return np.stack(rows)
+
+
+def _per_step(name: str, rows: list[np.ndarray], lengths: np.ndarray, steps: int, per: Per) -> bool:
+    """Whether the rows have one entry per step: as many as the sequence has, or as all have with their padding."""
+    floats = all(row.dtype.kind == "f" for row in rows)
+    padded = all(row.shape == rows[0].shape for row in rows)
+    right = [len(row) == n for row, n in zip(rows, lengths, strict=True)]
+    fits = [row.ndim in ((1, 2) if floats else (1,)) for row in rows]
+    fits = [fit and (same or (padded and len(rows[0]) == steps)) for fit, same in zip(fits, right, strict=True)]
+    step, series = all(fits), floats and padded and rows[0].ndim == 1
+    if not (step or series) or (per != "auto" and not (step if per == "step" else series)):
+        _misfit(name, [row.shape for row in rows[:3]])
+    if per == "auto" and step and series and len(rows[0]) > 1:
+        shape = (len(rows), len(rows[0]))
+        rule = f"be clear: floats of shape {shape} may be one value for each step, or several for each sequence"
+        checks.fail("targets", rule, per, 'Pass targets="step" or targets="series".')
+    return per == "step" or (step and not series)
 
 
 def _misfit(name: str, shape: Any) -> NoReturn:
-    rule = "have one entry per sequence, [N] (values also [N, K]), or one class per step, [N, T]"
+    rule = "have one entry per sequence, [N] (values also [N, K]), or one per step, [N, T] (values also [N, T, K])"
     checks.fail(name, rule, shape, kind=checks.ShapeError)
 
 

@@ -110,6 +110,7 @@ class Signature:
         kind: Regression, regression per step, classification, tagging, language or question answering.
         input_size: Features per step, including word columns.
         channels: Names of the input channels; empty if they have no names.
+        time_step: The time step that the data was resampled to (for sound: of its samples); 0 if it was not.
         output_size: Regression: number of values to predict; all other kinds: number of classes.
         vocabularies: The words of each word column, in the order of their ids. Word columns come first.
         classes: Names of the classes; empty if they have no names.
@@ -137,6 +138,7 @@ class Signature:
     input_size: int
     output_size: int
     channels: tuple[str, ...] = ()
+    time_step: float = 0.0
     vocabularies: tuple[tuple[str, ...], ...] = ()
     classes: tuple[str, ...] = ()
     mean: tuple[float, ...] = ()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, get_args
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Self, get_args
 
 import numpy as np
 
@@ -48,6 +49,15 @@ class OwnData(Stored):
         checks.one_of("missing", self.missing, get_args(Missing))
         checks.boolean("differences", self.differences)
 
+    def changed(self, **options: Any) -> Self:
+        """The same data with other options, also if the data is in memory and not in the options."""
+        other = copy.copy(self)
+        for name, value in options.items():
+            checks.one_of("option", name, [field.name for field in fields(self)])
+            object.__setattr__(other, name, value)
+        other.__post_init__()
+        return other
+
     @classmethod
     def about(cls) -> str:
         return "classification or regression; trivial predictor: always the most frequent class, or the mean"
@@ -80,6 +90,7 @@ class OwnData(Stored):
             input_size=train.inputs.values.shape[1],
             output_size=len(train.labels) or targets.shape[1],
             channels=train.channels,
+            time_step=train.time_step,
             classes=train.labels,
             length=int(np.median(train.inputs.lengths)),
             **self.input_scaling().fields(),
@@ -109,9 +120,12 @@ def kind_of(series: Series) -> Kind:
     return "regression per step" if per_step else "regression"
 
 
-def divided(series: Series, share: float, name: str) -> tuple[Series, Series]:
+def divided(series: Series, share: float, validation: float, name: str) -> tuple[Series, Series]:
     """Split sequences into training and test. The split does not depend on the seed of a run."""
-    if len(series) < 3:
-        checks.fail(name, "have at least three series, for training, validation and test", len(series))
+    uses = ["training", *(["validation"] if validation else []), *(["test"] if share else [])]
+    if len(series) < len(uses):
+        count = ("one", "two", "three")[len(uses) - 1]
+        listed = ", ".join(uses[:-1]) + " and " + uses[-1] if len(uses) > 1 else uses[0]
+        checks.fail(name, f"have at least {count} series, for {listed}", len(series))
     held = held_out(Examples(series.inputs, series.targets), share, seed=0)
     return series.take(np.flatnonzero(~held)), series.take(np.flatnonzero(held))

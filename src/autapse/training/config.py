@@ -161,12 +161,14 @@ class TrainingConfig:
     """Seed of the data, the initial weights, the order of batches and dropout."""
     device: str = "cpu"
     """Where to train: cpu, cuda, ..."""
+    threads: int | None = None
+    """Threads of the training; by default those that torch has. One is often the fastest for a small network."""
 
     def __post_init__(self) -> None:
         _check_words(self)
         for name in ("steps", "batch_size", "eval_every", "max_rescues"):
             checks.integer(name, getattr(self, name), minimum=1)
-        for name in ("period", "early_stop"):
+        for name in ("period", "early_stop", "threads"):
             if getattr(self, name) is not None:
                 checks.integer(name, getattr(self, name), minimum=1)
         checks.integer("plateau_patience", self.plateau_patience, minimum=0)

@@ -9,6 +9,7 @@ import torch
 from autapse.models import SequenceModel
 from autapse.training.feeds import Tensors, in_order
 from autapse.training.objectives import Objective
+from autapse.training.scores import Tally
 
 
 class Scores(NamedTuple):
@@ -42,8 +43,10 @@ def evaluate(model: SequenceModel, data: Tensors, objective: Objective, batch_si
 
 
 @torch.no_grad()
-def measure(model: SequenceModel, data: Tensors, objective: Objective, batch_size: int = 256) -> Scores:
-    """Metric and loss over all of `data`, in evaluation mode."""
+def measure(
+    model: SequenceModel, data: Tensors, objective: Objective, batch_size: int = 256, tally: Tally | None = None
+) -> Scores:
+    """Metric and loss over all of `data`, in evaluation mode; `tally` counts the predictions."""
     was_training = model.training
     model.eval()
     score, loss, count = 0.0, 0.0, 0
@@ -53,5 +56,7 @@ def measure(model: SequenceModel, data: Tensors, objective: Objective, batch_siz
         score += float(objective.score(output, batch.targets))
         loss += float(objective.loss(output, batch.targets))
         count += objective.count(batch.targets)
+        if tally is not None:
+            tally.add(output, batch.targets)
     model.train(was_training)
     return Scores(objective.metric(score / count), loss / count)

@@ -85,6 +85,16 @@ class Quiet:
         pass
 
 
+class Notes(Quiet):
+    """Shows notes only."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def note(self, text: str) -> None:
+        self._console.print(text)
+
+
 class _Rate(ProgressColumn):
     def render(self, task: Task) -> Any:
         return plain(f"{task.speed:.0f} steps/s" if task.speed else "", "progress.data.speed")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -107,6 +108,11 @@ class Loop:
 
     def run(self) -> None:
         """Train to the end, and give the model the weights that are kept."""
+        with threads(self.settings.threads):
+            self._run()
+        self.model.load_state_dict(self.best)
+
+    def _run(self) -> None:
         progress = self.progress
         clock = time.perf_counter() - progress.seconds
         self.show.begin(progress.step, self.steps)
@@ -121,7 +127,6 @@ class Loop:
                 self._validate(ends)
                 self._decide(late)
             self._between_steps()
-        self.model.load_state_dict(self.best)
 
     def _train_once(self) -> tuple[float, float, float]:
         """Update the weights once. Returns the loss, the norm of its gradient, and the learning rate."""
@@ -361,6 +366,17 @@ def checked_device(name: str) -> torch.device:
         reason = str(error).splitlines()[0]
         checks.fail("device", f"be one that torch finds here ({reason})", name, "Leave it out for the CPU.")
     return device
+
+
+@contextmanager
+def threads(count: int | None) -> Iterator[None]:
+    """Let torch use this number of threads for a while; None for the number that it has."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def mapped(change: Callable[[Tensor], Tensor], state: Any) -> Any:

@@ -6,6 +6,8 @@ import math
 
 from autapse.training.config import TrainingConfig
 
+LAG = 0.05  # of the steps that are left, by which the steps may be behind the time
+
 
 def learning_rate(config: TrainingConfig, step: int, steps: int, halvings: int, seconds: float = 0.0) -> float:
     """The rate of update `step` of `steps`, counted from 0.
@@ -28,8 +30,12 @@ def learning_rate(config: TrainingConfig, step: int, steps: int, halvings: int, 
 
 
 def reached(config: TrainingConfig, step: int, steps: int, seconds: float) -> float:
-    """How far the training is, in steps: the step, or what the time limit says if that is further."""
-    return step if config.seconds is None else max(step, min(steps, steps * seconds / config.seconds))
+    """How far the training is, in steps: the step, or what the time limit says if the steps will not end in time."""
+    if config.seconds is None:
+        return step
+    due = min(steps, steps * seconds / config.seconds)
+    # A slow start does not matter: the rates stay those of the steps, so that a run can be repeated to the bit.
+    return step if due <= step + LAG * (steps - due) else due
 
 
 def _factor(config: TrainingConfig, step: int, place: float, start: float, steps: int, halvings: int) -> float:

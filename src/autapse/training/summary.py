@@ -24,15 +24,15 @@ class Summary(Record, Mapping[str, Any]):
     metric: str
     """What the scores are: error rate, mean squared error, perplexity, …"""
     test: float | None
-    """Test score of the best weights."""
+    """Test score of the best weights; None without test data."""
     best_test: float | None = None
     """Best test score at any validation, if `record_test` asked for it. Nothing is chosen by it."""
     validation: float | None
     """Best validation score; None without validation data."""
     best_step: int
     """The step of the best weights."""
-    baseline: float
-    """Test score of the task's trivial prediction."""
+    baseline: float | None
+    """Test score of the task's trivial prediction; None without test data."""
     floor: float | None
     """Best possible test score; None if it is not known."""
     solved_step: int | None
@@ -53,6 +53,23 @@ class Summary(Record, Mapping[str, Any]):
     """Seed of the run."""
     processes: int
     """Processes that trained together."""
+    balanced_accuracy: float | None = None
+    """For classes: mean of the recalls of all classes in the test data."""
+    macro_f1: float | None = None
+    """For classes: mean of their F1 scores."""
+    classes: list[dict[str, Any]] | None = None
+    """For each class: its name, its count in the test data, precision, recall and F1."""
+    confusion: list[list[int]] | None = None
+    """For classes: how often class `row` of the test data was predicted as class `column`."""
+    r2: float | None = None
+    """For values: share of their variance that is explained, the mean over all values."""
+    mean_absolute_error: float | None = None
+    """For values: mean absolute error, in the unit of the targets."""
+
+    @property
+    def trivial(self) -> bool:
+        """Whether the test score is not better than the trivial predictor's."""
+        return self.baseline is not None and (self.test is None or self.test >= self.baseline)
 
     def __getitem__(self, name: str) -> Any:
         return vars(self)[name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import time
 from dataclasses import replace
@@ -15,11 +16,12 @@ from autapse.training import checkpoint
 from autapse.training.checkpoint import OpenRun, Snapshot
 from autapse.training.config import RunConfig
 from autapse.training.environment import Environment
-from autapse.training.evaluation import evaluate
+from autapse.training.evaluation import measure
 from autapse.training.feeds import Tensors
 from autapse.training.loading import check_data, find_run
 from autapse.training.log import MetricsLog, Show
-from autapse.training.loop import Loop, json_number, mapped
+from autapse.training.loop import Loop, json_number, mapped, threads
+from autapse.training.scores import make_tally
 from autapse.training.signals import stop_signals
 from autapse.training.summary import Summary
 
@@ -176,7 +178,7 @@ class Trainer(Loop):
             words = f"started with {progress.processes} processes and continues with {self.world.size}"
             self.show.note(f"{self.folder} was {words}: the result is equal up to rounding, not to the bit.")
             progress.processes = self.world.size
-        for change in saved.environment.changes(Environment.present()) if saved.environment else []:
+        for change in saved.environment.changes(self._environment()) if saved.environment else []:
             self.show.note(f"{self.folder} was {change}")
 
     # The loop ---------------------------------------------------------------------------------------------------
@@ -218,18 +220,19 @@ class Trainer(Loop):
         if not self.world.leads:
             return None
         test = task.split("test", self.settings.seed)
+        tally = make_tally(self.signature) if len(test) else None
         tensors = Tensors.of(test, self.settings.device) if self.test_data is None else self.test_data
-        floor = task.floor(test)
+        score = measure(self.model, tensors, self.scoring, tally=tally).metric if len(test) else math.nan
         summary = Summary(
             cell=self.config.model.cell,
             parameters=sum(p.numel() for p in self.parameters),
             metric=task.metric,
-            test=json_number(evaluate(self.model, tensors, self.scoring)),
+            test=json_number(score),
             best_test=progress.best_test,
             validation=progress.best,
             best_step=progress.best_step,
-            baseline=task.baseline(test),
-            floor=floor,
+            baseline=task.baseline(test) if len(test) else None,
+            floor=task.floor(test) if len(test) else None,
             solved_step=progress.solved_step,
             steps=progress.step,
             epochs=round(progress.step / self.feed.per_epoch, 4),
@@ -239,6 +242,7 @@ class Trainer(Loop):
             unsolved=progress.unsolved,
             seed=self.settings.seed,
             processes=self.world.size,
+            **(tally.scores(self.signature.classes) if tally else {}),
         )
         files.write_json(self.folder / "summary.json", summary.to_json())
         return summary
@@ -261,7 +265,7 @@ class Trainer(Loop):
             config=self.config,
             signature=self.signature,
             progress=self.progress,
-            environment=Environment.present(),
+            environment=self._environment(),
             model=self.model.state_dict(),
             best=self.best,
             optimizer=checkpoint.optimizer_state(self.optimizer, self.model),
@@ -269,6 +273,10 @@ class Trainer(Loop):
             solutions={} if solutions is None else solutions.state_dict(),
             carried=checkpoint.flatten(carried),
         )
+
+    def _environment(self) -> Environment:
+        with threads(self.settings.threads):
+            return Environment.present()
 
     def _open_log(self) -> None:
         if self.world.leads:

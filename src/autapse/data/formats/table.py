@@ -1,37 +1,30 @@
-"""Read the user's own data from .csv or .npz.
+"""Read the user's own data by the ending of the file: tables (`sequences`), arrays (`array_files`) and .ts files.
 
-.csv: a header, then one row per step. Column `sequence` is the sequence that a row belongs to. Column `target` is the
-target of the sequence, the same in all its rows. The optional column `time` or `step` gives the order of the rows.
-Every other column is a channel. If all targets are integers or any is text, they are classes; otherwise values.
-
-.npz: `inputs` [N, T, channels] or [N, T]; `targets` [N] integers or text for classes, [N] or [N, K] floats for values
-to predict; and, if the sequences differ in length, `lengths` [N]. Steps after the length are ignored.
-
-For predictions, `read_sequences` also reads such files without targets, and two more kinds. .npy: [N, T, channels], or
-[T, channels] for one sequence. .csv without a header: one sequence, one channel per column.
+For predictions, `read_sequences` also reads such files without targets, and two more kinds: .npy, and .csv without a
+header for one sequence.
 """
 
 from __future__ import annotations
 
-import csv
-import io
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from autapse import checks
 from autapse.data.decompress import DECOMPRESSORS
-from autapse.data.formats import npy
-from autapse.data.formats.timeseries import LARGEST, Series, number_or_none, ordered_labels, read_ts, suffix
-from autapse.data.ragged import Ragged, dense
-from autapse.data.reading import read_bytes
+from autapse.data.formats import array_files, sequences, sound
+from autapse.data.formats.delimited import Delimited
+from autapse.data.formats.parquet import Parquet
+from autapse.data.formats.sequences import FileLayout, Parsed
+from autapse.data.formats.timeseries import Series, number_or_none, read_ts, suffix
+from autapse.data.ragged import Ragged
 
-ORDER = ("time", "step")
-INTEGER = re.compile(r"[+-]?\d+")
+PLAIN = FileLayout()
+PACKED = (".npz", ".npy", ".parquet")  # compressed by themselves
+TEXTS = ".ts, .tsv or .csv, optionally followed by .gz, .bz2 or .xz"
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,259 +34,116 @@ class SequenceFile:
     inputs: Ragged  # of [steps, channels] float32
     names: tuple[str, ...] = ()  # of the sequences, if the file has names
     targets: list[Any] | np.ndarray | None = None  # per sequence: the name of its class, one per step, or values
+    channels: tuple[str, ...] = ()  # their names, if the file has names
 
 
-def read_series(path: Path) -> Series:
-    """Series with targets from a .ts, .tsv, .csv or .npz file."""
+def read_series(path: Path, layout: FileLayout = PLAIN) -> Series:
+    """Series with targets from a file, or from a folder of sounds."""
+    if path.is_dir() and not suffix(path):
+        return sound.read_folder(path, layout).series
     reader = READERS.get(suffix(path))
-    if reader is None or (suffix(path) == ".npz" and path.suffix.lower() != ".npz"):
-        accepted = "end in .ts, .tsv or .csv, optionally followed by .gz, .bz2 or .xz; or in .npz"
-        checks.fail("The file's name", accepted, str(path))
-    return reader(path)
+    if reader is None or (suffix(path) in PACKED and path.suffix in DECOMPRESSORS):
+        checks.fail("The file's name", f"end in {TEXTS}; or in .npz or .parquet", str(path))
+    return reader(path, layout)
 
 
-def read_sequences(path: Path) -> SequenceFile:
-    """Sequences from a .ts, .tsv, .csv, .npz or .npy file, with or without targets."""
-    plain = {".npy": _npy_sequences, ".npz": _npz_sequences, ".csv": _csv_sequences}
+def read_sequences(path: Path, layout: FileLayout = PLAIN) -> SequenceFile:
+    """Sequences from a file, with or without targets; or from a sound or a folder of sounds."""
+    if sound.is_sound(path):
+        return _labelled(sound.read_plain(path, layout))
+    plain = {".npy": _npy_sequences, ".npz": _npz_sequences, ".csv": _csv_sequences, ".parquet": _parquet_sequences}
     kind = suffix(path)
-    if kind not in (*READERS, *plain) or (kind in (".npy", ".npz") and path.suffix in DECOMPRESSORS):
-        accepted = "end in .ts, .tsv or .csv, optionally followed by .gz, .bz2 or .xz; or in .npy or .npz"
-        checks.fail("The file's name", accepted, str(path))
-    return plain[kind](path) if kind in plain else _labelled(read_series(path))
+    if kind not in (*READERS, *plain) or (kind in PACKED and path.suffix in DECOMPRESSORS):
+        checks.fail("The file's name", f"end in {TEXTS}; or in .npy, .npz or .parquet", str(path))
+    if kind == ".tsv" and _has_header(Delimited.open(path)):
+        return _csv_sequences(path, layout)
+    return plain[kind](path, layout) if kind in plain else _labelled(Parsed.of(READERS[kind](path, layout)))
 
 
-def _labelled(series: Series, names: tuple[str, ...] = ()) -> SequenceFile:
-    targets = dense(series.targets)
-    return SequenceFile(series.inputs, names, [series.labels[place] for place in targets] if series.labels else targets)
+def _labelled(parsed: Parsed) -> SequenceFile:
+    """Sequences with the names of their classes."""
+    targets = parsed.targets
+    if targets is None:
+        return SequenceFile(parsed.inputs, parsed.names, None, parsed.channels)
+    rows = [targets[n] for n in range(len(targets))]
+    if isinstance(targets, Ragged):
+        shown: Any = [[parsed.labels[place] for place in row] if parsed.labels else row for row in rows]
+    else:
+        shown = [parsed.labels[place] for place in rows] if parsed.labels else targets
+    return SequenceFile(parsed.inputs, parsed.names, shown, parsed.channels)
 
 
-def read_csv(path: Path) -> Series:
-    """Read a .csv file with one row per step; the docstring of this module describes the columns."""
-    table = _load(path, ("sequence", "target"))
-    inputs, members = _gathered(table)
-    return Series(inputs, *_meaning(table, _targets(table, members)))
+def read_csv(path: Path, layout: FileLayout = PLAIN) -> Series:
+    """Read a table in text."""
+    table = Delimited.open(path)
+    table.check_header()
+    if sound.lists_sounds(table):
+        return sound.read_list(table, layout, needed=True).series
+    return sequences.parse(table, layout, targets=True).series
 
 
-def _csv_sequences(path: Path) -> SequenceFile:
-    rows = _rows(path)
-    if not rows:
+def _read_tsv(path: Path, layout: FileLayout) -> Series:
+    """A table with a header, or a file of the UCR archive without one."""
+    return read_csv(path, layout) if _has_header(Delimited.open(path)) else read_ts(path, layout.missing)
+
+
+def _has_header(table: Delimited) -> bool:
+    return len(table.header) > 1 and all(number_or_none(cell) is None for cell in table.header)
+
+
+def _csv_sequences(path: Path, layout: FileLayout) -> SequenceFile:
+    table = Delimited.open(path)
+    if not table.header:
         raise checks.InputError(f"{path} is empty.")
-    first = rows[0][1]
-    if "sequence" not in first and any(number_or_none(cell) is not None for cell in first):  # no header
-        table = _table(path, [(0, [f"column {n}" for n in range(1, len(first) + 1)]), *rows])
-        values = np.stack([table.numbers(name) for name in table.header], axis=1).astype(np.float32)
+    if not _has_names(table.header, layout):
+        _, values = table.headless().read({}, table.headless().header, layout.missing)
         return SequenceFile(Ragged.of([values]))
-    table = _load(path, ("sequence",))
-    inputs, members = _gathered(table)
-    if "target" not in table.header:
-        return SequenceFile(inputs, tuple(members))
-    return _labelled(Series(inputs, *_meaning(table, _targets(table, members))), tuple(members))
+    table.check_header()
+    if sound.lists_sounds(table):
+        return _labelled(sound.read_list(table, layout, needed=False))
+    return _labelled(sequences.parse(table, _open(layout), targets=False))
 
 
-def _gathered(table: _Table) -> tuple[Ragged, dict[str, list[int]]]:
-    """The sequences of a table, and the rows of each sequence by its name."""
-    path, order = table.path, _order(table)
-    channels = [name for name in table.header if name not in {"sequence", "target", order}]
-    if not channels:
-        raise checks.InputError(f"{path} has no channels: its only columns are {', '.join(table.header)}.")
-    values = np.stack([table.numbers(name) for name in channels], axis=1).astype(np.float32)
-    members: dict[str, list[int]] = {}
-    for row, name in enumerate(table.column("sequence")):
-        members.setdefault(name, []).append(row)
-    steps = None if order is None else table.numbers(order)
-    return Ragged.of([values[_in_order(table, rows, steps)] for rows in members.values()]), members
+def _has_names(header: Sequence[str], layout: FileLayout) -> bool:
+    """Whether the first line has names of columns, rather than numbers."""
+    known = {"sequence", "target", layout.sequence, *(layout.targets or ())}
+    return layout.form == "wide" or bool(known & set(header)) or all(number_or_none(cell) is None for cell in header)
 
 
-@dataclass(frozen=True)
-class _Table:
-    path: Path
-    header: list[str]
-    rows: list[list[str]]
-    lines: list[int]  # line number of each row in the file
-
-    def column(self, name: str) -> list[str]:
-        """The cells of column `name`; an empty cell is an error."""
-        place = self.header.index(name)
-        cells = [row[place] for row in self.rows]
-        if "" in cells:
-            self.fail(cells.index(""), name, "the cell is empty")
-        return cells
-
-    def numbers(self, name: str) -> np.ndarray:  # [rows] float64
-        """The cells of column `name` as finite numbers."""
-        cells = self.column(name)
-        values = [number_or_none(cell) for cell in cells]
-        for row, value in enumerate(values):
-            if value is None or not abs(value) <= LARGEST:
-                self.fail(row, name, f"{cells[row]!r} is not a finite number")
-        return np.array(values, dtype=np.float64)
-
-    def fail(self, row: int, column: str, reason: str) -> NoReturn:
-        raise checks.InputError(f"{self.path}, line {self.lines[row]}, column {column!r}: {reason}.")
+def _open(layout: FileLayout) -> FileLayout:
+    """If the names of the channels are known, a table needs no column with the sequence."""
+    return replace(layout, single=layout.single or bool(layout.channels))
 
 
-def _load(path: Path, needed: Sequence[str]) -> _Table:
-    """A table with a header that has the needed columns."""
-    rows = _rows(path)
-    if len(rows) < 2:
-        raise checks.InputError(f"{path} has no rows below a header.")
-    _check_header(path, rows[0][1], needed)
-    return _table(path, rows)
+def _read_parquet(path: Path, layout: FileLayout) -> Series:
+    return sequences.parse(Parquet.open(path), layout, targets=True).series
 
 
-def _rows(path: Path) -> list[tuple[int, list[str]]]:
-    """The rows that are not empty, with their line numbers."""
-    try:
-        text = read_bytes(path).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise checks.InputError(f"{path}, byte {error.start}: it is not UTF-8 text.") from None
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    try:
-        return [(reader.line_num, [cell.strip() for cell in row]) for row in reader if row]
-    except csv.Error as error:
-        raise checks.InputError(f"{path}, line {reader.line_num}: {error}.") from None
+def _parquet_sequences(path: Path, layout: FileLayout) -> SequenceFile:
+    return _labelled(sequences.parse(Parquet.open(path), _open(layout), targets=False))
 
 
-def _table(path: Path, rows: list[tuple[int, list[str]]]) -> _Table:
-    header, first = rows[0][1], "header" if rows[0][0] else "first line"
-    for line, row in rows[1:]:
-        if len(row) != len(header):
-            raise checks.InputError(f"{path}, line {line}: it has {len(row)} cells, but the {first} has {len(header)}.")
-    return _Table(path, header, [row for _, row in rows[1:]], [line for line, _ in rows[1:]])
+def read_npz(path: Path, layout: FileLayout = PLAIN) -> Series:
+    """Read a .npz file; the docstring of `array_files` describes its arrays."""
+    return array_files.read_npz(path, layout, ("inputs", "targets")).series
 
 
-def _check_header(path: Path, header: list[str], columns: Sequence[str]) -> None:
-    for needed in columns:
-        if needed not in header:
-            remedy = checks.closest(needed, header)
-            there = ", ".join(header)
-            raise checks.InputError(f"{path} has no column {needed!r}; its columns are {there}. {remedy}".rstrip())
-    twice = sorted({name for name in header if header.count(name) > 1})
-    if twice:
-        raise checks.InputError(f"{path}, line 1: column {twice[0]!r} occurs {header.count(twice[0])} times.")
+def _npz_sequences(path: Path, layout: FileLayout) -> SequenceFile:
+    return _labelled(array_files.read_npz(path, layout, ("inputs",)))
 
 
-def _order(table: _Table) -> str | None:
-    there = [name for name in ORDER if name in table.header]
-    if len(there) > 1:
-        raise checks.InputError(f"{table.path} has columns 'time' and 'step'; keep the one that orders the rows.")
-    return there[0] if there else None
+def _npy_sequences(path: Path, layout: FileLayout) -> SequenceFile:
+    return _labelled(array_files.read_npy(path, layout))
 
 
-def _in_order(table: _Table, rows: list[int], steps: np.ndarray | None) -> np.ndarray:
-    """The rows of one sequence by their time, or as they come."""
-    found = np.array(rows)
-    if steps is None:
-        return found
-    ordered = found[np.argsort(steps[found], kind="stable")]
-    repeated = np.flatnonzero(np.diff(steps[ordered]) == 0)
-    if len(repeated):
-        name = _order(table) or ""
-        table.fail(int(ordered[repeated[0] + 1]), name, f"{steps[ordered[repeated[0]]]:g} is there twice in a sequence")
-    return ordered
+def _read_ts(path: Path, layout: FileLayout) -> Series:
+    return read_ts(path, layout.missing)
 
 
-def _targets(table: _Table, members: dict[str, list[int]]) -> dict[int, str]:
-    """The target of each sequence, by the first row of the sequence."""
-    cells = table.column("target")
-    for name, rows in members.items():
-        for row in rows:
-            if cells[row] != cells[rows[0]]:
-                reason = f"{cells[row]!r} differs from {cells[rows[0]]!r} on line {table.lines[rows[0]]}"
-                table.fail(row, "target", f"{reason}, in the same sequence {name!r}")
-    return {rows[0]: cells[rows[0]] for rows in members.values()}
-
-
-def _meaning(table: _Table, targets: dict[int, str]) -> tuple[np.ndarray, tuple[str, ...]]:
-    """The targets as classes or values, depending on their texts, and the names of the classes."""
-    texts = list(targets.values())
-    values = {row: number_or_none(text) for row, text in targets.items()}
-    for row, value in values.items():
-        if value is not None and not abs(value) <= LARGEST:
-            table.fail(row, "target", f"{targets[row]!r} is not a finite number")
-    if None in values.values() or all(INTEGER.fullmatch(text) for text in texts):
-        return _classes(texts)
-    return np.array(list(values.values()), dtype=np.float32)[:, None], ()
-
-
-def _classes(texts: list[str]) -> tuple[np.ndarray, tuple[str, ...]]:
-    labels = ordered_labels(texts)
-    places = {label: place for place, label in enumerate(labels)}
-    return np.array([places[text] for text in texts], dtype=np.int64), labels
-
-
-def read_npz(path: Path) -> Series:
-    """Read a .npz file; the docstring of this module describes its arrays."""
-    arrays = _arrays(path, ("inputs", "targets"))
-    inputs = _numpy_inputs(path, arrays)
-    return Series(inputs, *_numpy_targets(path, arrays["targets"], len(inputs)))
-
-
-def _npz_sequences(path: Path) -> SequenceFile:
-    arrays = _arrays(path, ("inputs",))
-    inputs = _numpy_inputs(path, arrays)
-    if "targets" not in arrays:
-        return SequenceFile(inputs)
-    return _labelled(Series(inputs, *_numpy_targets(path, arrays["targets"], len(inputs))))
-
-
-def _npy_sequences(path: Path) -> SequenceFile:
-    array = npy.read_npy(read_bytes(path), path)
-    if array.ndim not in (2, 3):
-        _fail(path, "the array", "be numbers of shape [N, T, channels] or [T, channels]", array)
-    return SequenceFile(_numpy_inputs(path, {"inputs": array if array.ndim == 3 else array[None]}))
-
-
-def _numpy_inputs(path: Path, arrays: dict[str, np.ndarray]) -> Ragged:
-    inputs = arrays["inputs"]
-    if inputs.ndim not in (2, 3) or 0 in inputs.shape or inputs.dtype.kind not in "fiub":
-        _fail(path, "inputs", "be numbers of shape [N, T, channels] or [N, T]", inputs)
-    inputs = inputs.reshape(*inputs.shape[:2], -1)
-    lengths = _lengths(path, arrays.get("lengths"), inputs)
-    there = np.arange(inputs.shape[1]) < lengths[:, None]  # [N, T]
-    wrong = there & ~(np.abs(inputs.astype(np.float64)) <= LARGEST).all(axis=2)
-    if wrong.any():
-        n, t = np.argwhere(wrong)[0]
-        raise checks.InputError(f"{path}, inputs[{n}, {t}]: {inputs[n, t].tolist()} has a value that is not finite.")
-    return Ragged(inputs[there].astype(np.float32), lengths)
-
-
-def _arrays(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
-    return npy.read_npz(read_bytes(path), path, names, ("inputs", "targets", "lengths"))
-
-
-def _lengths(path: Path, lengths: np.ndarray | None, inputs: np.ndarray) -> np.ndarray:  # [N] int64
-    count, steps = inputs.shape[:2]
-    if lengths is None:
-        return np.full(count, steps, dtype=np.int64)
-    if lengths.shape != (count,) or lengths.dtype.kind not in "iu":
-        _fail(path, "lengths", f"be integers of shape [N] = ({count},)", lengths)
-    wrong = (lengths < 1) | (lengths > steps)
-    if wrong.any():
-        n = int(wrong.argmax())
-        raise checks.InputError(f"{path}, lengths[{n}]: {lengths[n]} is not one of 1 to {steps}.")
-    return lengths.astype(np.int64)
-
-
-def _numpy_targets(path: Path, targets: np.ndarray, count: int) -> tuple[np.ndarray, tuple[str, ...]]:
-    if targets.dtype.kind == "f" and targets.ndim in (1, 2) and len(targets) == count and targets.size:
-        wrong = np.argwhere(~(np.abs(targets) <= LARGEST))
-        if len(wrong):
-            place = ", ".join(str(i) for i in wrong[0])
-            raise checks.InputError(f"{path}, targets[{place}]: {targets[tuple(wrong[0])]} is not a finite number.")
-        return targets.reshape(count, -1).astype(np.float32), ()
-    if targets.dtype.kind not in "iubUS" or targets.shape != (count,):
-        rule = f"be integers or text of shape [N] = ({count},), or floats of shape [N] or [N, K]"
-        _fail(path, "targets", rule, targets)
-    try:
-        text = np.char.decode(targets, "utf-8") if targets.dtype.kind == "S" else targets
-        return _classes([str(target) for target in text.tolist()])
-    except (ValueError, SystemError) as error:  # raised by numpy for codes that are not characters
-        raise checks.InputError(f"{path}: targets must be UTF-8 text ({error}).") from None
-
-
-def _fail(path: Path, name: str, rule: str, array: np.ndarray) -> NoReturn:
-    raise checks.InputError(f"{path}: {name} must {rule}; got {array.dtype} of shape {array.shape}.")
-
-
-READERS: dict[str, Callable[[Path], Series]] = {".ts": read_ts, ".tsv": read_ts, ".csv": read_csv, ".npz": read_npz}
+READERS: dict[str, Callable[[Path, FileLayout], Series]] = {
+    ".ts": _read_ts,
+    ".tsv": _read_tsv,
+    ".csv": read_csv,
+    ".npz": read_npz,
+    ".parquet": _read_parquet,
+}

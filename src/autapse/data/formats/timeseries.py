@@ -25,6 +25,7 @@ class Series:
     targets: np.ndarray | Ragged  # [N] int64 indices into `labels`, or [N, K] float32; per step: ragged
     labels: tuple[str, ...]  # the names of the classes; empty for regression
     channels: tuple[str, ...] = ()  # their names, if they have names
+    time_step: float = 0.0  # the step that they were resampled to; 0 if they were not
 
     def __len__(self) -> int:
         return len(self.targets)
@@ -35,16 +36,17 @@ class Series:
         return replace(self, inputs=self.inputs.take(index), targets=targets)
 
 
-def read_ts(path: Path) -> Series:
-    """Read a .ts or .tsv file, compressed or not. Missing values are interpolated between their neighbours in time.
+def read_ts(path: Path, missing: bool = False) -> Series:
+    """Read a .ts or .tsv file, compressed or not.
 
+    If `missing`, missing values are NaN; otherwise they are interpolated between their neighbours in time.
     Classes are in the order of the header; they are sorted if no header names them.
     """
     lines = _lines(path)
     if suffix(path) == ".tsv":
-        return _series(path, *_columns(_tab_separated(path, lines)), names=None)
+        return _series(path, *_columns(_tab_separated(path, lines, missing)), names=None)
     header = _header(path, lines)
-    inputs, targets = _columns(_colon_separated(path, lines, header))
+    inputs, targets = _columns(_colon_separated(path, lines, header, missing))
     if header.regression:
         return Series(_ragged(path, inputs), np.array([[float(t)] for t in targets], dtype=np.float32), ())
     return _series(path, inputs, targets, header.labels)
@@ -172,7 +174,7 @@ def _count(path: Path, tags: dict[str, tuple[int, list[str]]], tag: str) -> int 
     return count
 
 
-def _colon_separated(path: Path, lines: list[_Line], header: _Header) -> Iterator[_Row]:
+def _colon_separated(path: Path, lines: list[_Line], header: _Header, missing: bool) -> Iterator[_Row]:
     dimensions, steps = header.dimensions, header.length
     for number, line in lines[header.begin :]:
         if "(" in line:
@@ -188,7 +190,7 @@ def _colon_separated(path: Path, lines: list[_Line], header: _Header) -> Iterato
         steps = len(channels[0]) if header.equal else None
         target = target.strip()
         _check_target(path, number, target, header)
-        yield np.stack([_filled(path, number, channel) for channel in channels], axis=1), target
+        yield np.stack([_filled(path, number, channel, missing) for channel in channels], axis=1), target
 
 
 def _check_lengths(path: Path, number: int, lengths: list[int], declared: int | None) -> None:
@@ -209,7 +211,7 @@ def _check_target(path: Path, number: int, target: str, header: _Header) -> None
         damaged(path, f"line {number}", f"the label {target!r} is not one of the classes: {classes}")
 
 
-def _tab_separated(path: Path, lines: list[_Line]) -> Iterator[_Row]:
+def _tab_separated(path: Path, lines: list[_Line], missing: bool) -> Iterator[_Row]:
     """The series of a .tsv file. The label comes first; NaN at the end is padding."""
     for number, line in lines:
         target, *fields = line.split("\t")
@@ -217,7 +219,7 @@ def _tab_separated(path: Path, lines: list[_Line]) -> Iterator[_Row]:
             damaged(path, f"line {number}", "it must have a label and values, separated by tabs")
         values = _values(path, number, fields)
         there = np.flatnonzero(~np.isnan(values))
-        yield _filled(path, number, values[: there[-1] + 1 if len(there) else 0])[:, None], target.strip()
+        yield _filled(path, number, values[: there[-1] + 1 if len(there) else 0], missing)[:, None], target.strip()
 
 
 def _values(path: Path, number: int, fields: list[str]) -> np.ndarray:
@@ -233,12 +235,12 @@ def _values(path: Path, number: int, fields: list[str]) -> np.ndarray:
     return values
 
 
-def _filled(path: Path, number: int, values: np.ndarray) -> np.ndarray:  # [steps] float32
-    """Interpolate missing values linearly; before the first and after the last value, repeat that value."""
+def _filled(path: Path, number: int, values: np.ndarray, missing: bool) -> np.ndarray:  # [steps] float32
+    """Values that may be missing as they are; others interpolated linearly, and repeated at the start and the end."""
     gaps = np.isnan(values)
-    if gaps.all():
+    if not len(values) or (gaps.all() and not missing):
         damaged(path, f"line {number}", "a channel has no values")
-    if gaps.any():
+    if gaps.any() and not missing:
         values[gaps] = np.interp(np.flatnonzero(gaps), np.flatnonzero(~gaps), values[~gaps])
     return values.astype(np.float32)
 

@@ -1,0 +1,182 @@
+"""The preset `auto`: look at the data, race a handful of configurations, and train the best on all training data."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from autapse import checks
+from autapse.auto.candidates import candidates
+from autapse.auto.folds import Folded, fold
+from autapse.auto.overview import Look, look
+from autapse.auto.pool import Pool
+from autapse.auto.race import Trial, race
+from autapse.auto.trial import Job, seconds_per_step
+from autapse.tasks import Data
+from autapse.tasks.own import OwnData
+from autapse.tasks.stored import Examples
+from autapse.training.config import RunConfig
+from autapse.training.log import Quiet, Show
+from autapse.training.loop import threads
+
+SECONDS = 120.0
+SEARCH = 0.4  # of the time, for the search
+MARGIN = 0.85  # of the time that is left, for the steps of the last training: the rest absorbs what slows it down
+STEPS = (400, 200, 100)  # of one trial, as time allows: fewer tell nothing
+SLOWER = 1.2  # than the recipe, for the slower candidates and the start of the helpers
+SLOW = 0.2  # seconds per step, above which more than one thread is tried
+FASTER = 0.75  # of the time with one thread, that it must then take
+SMALLEST = 8  # training sequences, below which nothing is compared
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """What a search chose."""
+
+    config: RunConfig
+    """The settings: of the winner, for all training data."""
+    look: Look
+    """What was seen in the data."""
+    trials: tuple[Trial, ...]
+    """What was tried."""
+    winner: str
+    """The name of the winner."""
+    reason: str
+    """Why."""
+
+    def table(self) -> list[dict[str, Any]]:
+        """What was tried, as plain data: one row per candidate."""
+        return [
+            {
+                "name": trial.candidate.name,
+                "score": trial.score if trial.outcomes else None,
+                "loss": trial.loss if trial.outcomes else None,
+                "folds": len(trial.outcomes),
+                "steps": max((outcome.steps for outcome in trial.outcomes), default=0),
+                "seconds": round(sum(outcome.seconds for outcome in trial.outcomes), 1),
+                "ended": trial.ended,
+                "chosen": trial.candidate.name == self.winner,
+            }
+            for trial in self.trials
+        ]
+
+
+def choose(
+    task: OwnData,
+    *,
+    seconds: float = SECONDS,
+    seed: int = 0,
+    model: Mapping[str, Any] | None = None,
+    training: Mapping[str, Any] | None = None,
+    given: set[str] | None = None,
+    runs: int = 1,
+    show: Show | None = None,
+) -> Choice:
+    """Choose the settings for a task by cross-validation on its training data.
+
+    Args:
+        task: a task with your own data.
+        seconds: time for the search and for the training that follows it.
+        seed: of the folds and of the trainings.
+        model: settings of the network that are kept as they are, by name.
+        training: settings of the training that are kept as they are, by name.
+        given: names of further options, those of the task, that no candidate may change.
+        runs: number of trainings that follow and share the time.
+        show: where notes are shown; nowhere by default.
+
+    Returns:
+        The choice. `choice.config` trains on all training data within the rest of the time. The same seed gives the
+        same choice, apart from what the clock cuts.
+
+    >>> import numpy as np
+    >>> from autapse.tasks import ArrayTask
+    >>> x = np.random.default_rng(0).normal(size=(8, 5, 1))
+    >>> choice = choose(ArrayTask(x, ["a", "b"] * 4), seconds=5, training={"steps": 20})
+    >>> choice.config.training.steps, choice.config.task.validation
+    (20, 0.0)
+    """
+    start = time.time()
+    checks.number("seconds", seconds, above=0.0)
+    model, training = dict(model or {}), {"seed": seed, **(training or {})}
+    training.pop("seconds", None)
+    seen = look(task)
+    fixed = {*model, *training, *(given or ())}
+    whole = task.changed(validation=0.0)
+    field = candidates(whole, seen.series_spread, model, training, fixed)
+    data = whole.parts().train
+    trials = [Trial(one, one.config.task.signature()) for one in field]
+    best, reason = _search(trials, fold(data, seed), start, seconds, show or Quiet())
+    config = _last_training(best, data, start + seconds - time.time(), runs, fixed)
+    return Choice(config, replace(seen, reasons=(*seen.reasons, reason)), tuple(trials), best.candidate.name, reason)
+
+
+def _search(trials: list[Trial], data: Folded, start: float, seconds: float, show: Show) -> tuple[Trial, str]:
+    first = trials[0]
+    if len(data.fold) < SMALLEST:
+        return first, f"the recipe, because {len(data.fold)} training sequences are too few to compare others"
+    processes = torch.get_num_threads()
+    with Pool(data, processes) as pool:
+        job = Job(
+            model=first.candidate.config.model,
+            training=first.candidate.config.training,
+            signature=first.signature,
+            fold=0,
+            until=start + seconds,
+        )
+        step = seconds_per_step(job, pool.split(0)["train"])
+        until = start + SEARCH * seconds
+        most = first.candidate.config.training.steps
+        affordable = (until - time.time()) * min(processes, len(trials)) / step
+        plan = _plan(len(trials), data.count, most, affordable)
+        if plan is None:
+            return first, "the recipe, because there is no time to compare others"
+        count, folds, steps = plan
+        for trial in trials[count:]:
+            trial.ended = "no time"
+        best = race(trials[:count], pool, folds, steps, until, show.note)
+    where = f"{folds} of {data.count} folds" if data.count > 1 else "a validation set"
+    better = "the best" if best is not first else "no other one was clearly better"
+    return best, f"{best.candidate.name}: {better} of {count}, compared on {where} after {steps} steps each"
+
+
+def _plan(trials: int, folds: int, most: int, affordable: float) -> tuple[int, int, int] | None:
+    """How many candidates, folds and steps of each the time allows.
+
+    Args:
+        trials: number of candidates.
+        folds: number of folds.
+        most: steps of the last training. A trial has no more.
+        affordable: steps that the time allows in all.
+
+    Returns:
+        The first plan that fits: fewer steps before fewer folds before fewer candidates. The steps are one of a few
+        numbers, so that the clock seldom changes them.
+    """
+    for count in range(trials, 1, -1):
+        for used in range(folds, min(folds, 2) - 1, -1):
+            jobs = count + (used - 1) * (count + 1) / 2  # half of them drop out after the first fold
+            for steps in (min(number, most) for number in STEPS):
+                if jobs * steps * SLOWER <= affordable:
+                    return count, used, steps
+    return None
+
+
+def _last_training(best: Trial, data: Examples, left: float, runs: int, fixed: set[str]) -> RunConfig:
+    """The config of the winner, with as many steps as the time allows."""
+    config, time_each = best.candidate.config, max(left, 1.0) / runs
+    if fixed & {"steps", "epochs"}:
+        return config
+    job = Job(model=config.model, training=config.training, signature=best.signature, fold=0, until=0.0)
+    whole = Data(data.inputs, data.targets)
+    with threads(1):
+        step, chosen = seconds_per_step(job, whole), config.training.threads
+    if step > SLOW and torch.get_num_threads() > 1 and "threads" not in fixed:
+        together = seconds_per_step(job, whole)
+        step, chosen = (together, None) if together < FASTER * step else (step, chosen)
+    steps = max(1, min(config.training.steps, int(MARGIN * time_each / step)))
+    limits: dict[str, Any] = {"steps": steps, "seconds": round(time_each, 1), "threads": chosen}
+    return replace(config, training=replace(config.training, **limits))

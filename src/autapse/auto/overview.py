@@ -1,0 +1,110 @@
+"""A look at the data before training: what is there, in one short table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from autapse.data.ragged import Ragged, dense
+from autapse.records import Record
+from autapse.tasks import IGNORE
+from autapse.tasks.base import Kind
+from autapse.tasks.own import OwnData
+from autapse.tasks.scaling import scale_range
+
+MOST_NAMES = 12  # of channels and classes that are printed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look(Record):
+    """What was seen in the data. Everything but `test` is about the training data."""
+
+    kind: Kind
+    """Classification, regression, or one of them at every step."""
+    train: int
+    """Training series, those for validation included."""
+    test: int
+    """Test series."""
+    channels: tuple[str, ...]
+    """Names of the channels."""
+    classes: dict[str, int]
+    """Classes with their counts; empty for values."""
+    lengths: tuple[int, int, int]
+    """Shortest, median and longest series, in steps."""
+    missing: float
+    """Share of the values that are missing."""
+    means: tuple[float, ...]
+    """Mean of each channel."""
+    deviations: tuple[float, ...]
+    """Standard deviation of each channel."""
+    series_spread: float
+    """How much the scale differs between series: the standard deviation of the logarithm of a series' own standard
+    deviation, the median over the channels. 0.7 is a factor of 2, 2.3 is a factor of 10."""
+    reasons: tuple[str, ...] = ()
+    """What was chosen, and why."""
+
+    def rows(self) -> list[tuple[str, str]]:
+        """The table: a name and a text per row."""
+        low, middle, high = self.lengths
+        lengths = f"{low} steps" if low == high else f"{low} to {high} steps, median {middle}"
+        names = ", ".join(self.channels[:MOST_NAMES]) + (", …" if len(self.channels) > MOST_NAMES else "")
+        rows = [
+            ("series", f"{self.train} for training, {self.test} for the test; {lengths}"),
+            ("channels", f"{len(self.channels)}: {names}"),
+        ]
+        if self.classes:
+            counts = [f"{name} ({count})" for name, count in list(self.classes.items())[:MOST_NAMES]]
+            more = ", …" if len(self.classes) > MOST_NAMES else ""
+            rows.append(("classes", f"{len(self.classes)}: {', '.join(counts)}{more}"))
+        missing = "none" if not self.missing else f"{100 * self.missing:.2g} % of the values"
+        rows.append(("missing", missing))
+        between = f"series differ by a factor of about {np.exp(self.series_spread):.2g}"
+        rows.append(("scale", f"deviation of channels {_range(self.deviations)}; {between}"))
+        return rows + [("chosen" if n == 0 else "", reason) for n, reason in enumerate(self.reasons)]
+
+
+def look(task: OwnData) -> Look:
+    """Look at the data of a task.
+
+    Args:
+        task: a task with your own data: a file, a set of the archive, or arrays.
+
+    Returns:
+        What was seen; `rows()` is a table to print.
+
+    >>> from autapse.tasks import ArrayTask
+    >>> seen = look(ArrayTask(np.random.default_rng(0).normal(size=(10, 5, 2)), ["a", "b"] * 5))
+    >>> seen.train, seen.test, seen.classes, seen.lengths
+    (8, 2, {'a': 4, 'b': 4}, (5, 5, 5))
+    """
+    train, test = task.both()
+    values, lengths = train.inputs.values, train.inputs.lengths
+    with np.errstate(invalid="ignore"):
+        means, deviations = np.nanmean(values, axis=0), np.nanstd(values, axis=0)
+    return Look(
+        kind=task.kind,
+        train=len(train),
+        test=len(test),
+        channels=train.channels or tuple(str(n) for n in range(values.shape[1])),
+        classes=_counts(train.targets, train.labels),
+        lengths=(int(lengths.min()), int(np.median(lengths)), int(lengths.max())),
+        missing=float(np.isnan(values).mean()),
+        means=tuple(means.astype(float).tolist()),
+        deviations=tuple(deviations.astype(float).tolist()),
+        series_spread=scale_range(train.inputs),
+        reasons=task.input_scaling().reasons,
+    )
+
+
+def _counts(targets: np.ndarray | Ragged, labels: tuple[str, ...]) -> dict[str, int]:
+    if not labels:
+        return {}
+    flat = dense(targets)
+    counts = np.bincount(flat[flat != IGNORE], minlength=len(labels))
+    return dict(zip(labels, counts.tolist(), strict=True))
+
+
+def _range(values: tuple[float, ...]) -> str:
+    low, high = f"{min(values):.3g}", f"{max(values):.3g}"
+    return low if low == high else f"{low} to {high}"

@@ -1,0 +1,128 @@
+"""Trials side by side: this process trains with one thread, and so does a helper process per further core.
+
+The models of a search are small. Two processes of one thread finish more of them than one process of two threads.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import deque
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any, cast
+
+import torch
+from safetensors.numpy import load_file, save_file
+
+from autapse import records
+from autapse.auto import trial
+from autapse.auto.folds import Folded
+from autapse.auto.trial import Job, Outcome
+
+MOST_HELPERS = 3
+
+
+class Pool:
+    """Runs jobs in this process and in helpers. A context manager: the helpers end with it.
+
+    Args:
+        data: the training data and their folds.
+        processes: how many processes train at a time, this one included.
+    """
+
+    def __init__(self, data: Folded, processes: int) -> None:
+        self.data, self._helpers = data, list[subprocess.Popen[str]]()
+        self._count = min(processes - 1, MOST_HELPERS)
+        self._splits: dict[int, Any] = {}
+
+    def __enter__(self) -> Pool:
+        self._threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        if self._count > 0:
+            self._folder = tempfile.TemporaryDirectory(prefix="autapse-")
+            path = Path(self._folder.name) / "data.safetensors"
+            save_file(self.data.arrays(), path)
+            command = [sys.executable, "-m", "autapse.auto.pool", str(path)]
+            self._helpers = [_start(command) for _ in range(self._count)]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        torch.set_num_threads(self._threads)
+        for helper in self._helpers:
+            helper.kill()
+            helper.communicate()
+        if self._count > 0:
+            self._folder.cleanup()
+
+    def map(self, jobs: list[Job]) -> list[Outcome | None]:
+        """Run jobs. The result of a job does not depend on the process that runs it.
+
+        Args:
+            jobs: the jobs.
+
+        Returns:
+            Their outcomes, in the order of the jobs.
+        """
+        outcomes: list[Outcome | None] = [None] * len(jobs)
+        todo = deque(enumerate(jobs))
+        feeders = [threading.Thread(target=_feed, args=(helper, todo, outcomes)) for helper in self._helpers]
+        for feeder in feeders:
+            feeder.start()
+        self._work(todo, outcomes)
+        for feeder in feeders:
+            feeder.join()
+        self._work(todo, outcomes)  # what a helper that died gave back
+        return outcomes
+
+    def _work(self, todo: deque[tuple[int, Job]], outcomes: list[Outcome | None]) -> None:
+        while todo:
+            with suppress(IndexError):  # a helper was faster
+                place, job = todo.popleft()
+                outcomes[place] = trial.run(job, self.split(job.fold))
+
+    def split(self, number: int) -> Any:
+        """The training and validation data of a fold."""
+        if number not in self._splits:
+            self._splits[number] = self.data.split(number)
+        return self._splits[number]
+
+
+def _start(command: list[str]) -> subprocess.Popen[str]:
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, text=True, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
+
+
+def _feed(helper: subprocess.Popen[str], todo: deque[tuple[int, Job]], outcomes: list[Outcome | None]) -> None:
+    """Give jobs to a helper, one after the other."""
+    while todo:
+        try:
+            place, job = todo.popleft()
+        except IndexError:
+            return
+        try:
+            stdin, stdout = cast("IO[str]", helper.stdin), cast("IO[str]", helper.stdout)
+            stdin.write(json.dumps(job.to_json()) + "\n")
+            stdin.flush()
+            answer = json.loads(stdout.readline())
+        except (OSError, ValueError):  # it died
+            todo.append((place, job))
+            return
+        outcomes[place] = None if answer is None else records.read(Outcome, answer)
+
+
+def main(path: str) -> None:
+    """A helper: one job per line on stdin, one outcome per line on stdout."""
+    torch.set_num_threads(1)
+    data = Folded.of_arrays(load_file(path))
+    for line in sys.stdin:
+        job = Job.from_json(json.loads(line))
+        outcome = trial.run(job, data.split(job.fold))
+        print(json.dumps(outcome and outcome.to_json()), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,123 @@
+"""`autapse run FILE`: look at the data, choose the settings, train, and say how to repeat it."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from autapse import files
+from autapse.tasks import Archive, OwnSeries, Task
+from autapse.tasks.own import OwnData
+from autapse.training.config import ModelConfig, RunConfig
+
+if TYPE_CHECKING:
+    from autapse.auto import Choice, Look
+
+Preset = Literal["auto", "none"]
+ENDS_SEARCH = {"steps", "epochs", *(field.name for field in dataclasses.fields(ModelConfig))} - {"streaming"}
+
+
+def given_options(words: list[str]) -> set[str]:
+    """The names of the options among the words of a command, as fields: --hidden-size is hidden_size."""
+    names = {word.partition("=")[0].removeprefix("--") for word in words if word.startswith("--")}
+    return {name.removeprefix("no-").replace("-", "_") for name in names}
+
+
+def preset_of(task: Task, chosen: Preset | None, given: set[str]) -> Preset:
+    """The preset: the one that was chosen; otherwise auto for one's own data, unless options describe a network."""
+    if chosen is not None:
+        return chosen
+    return "auto" if isinstance(task, OwnData) and not given & ENDS_SEARCH else "none"
+
+
+def run_name(task: Task) -> str:
+    """The beginning of the name of a run folder: the file, the data set or the task."""
+    if isinstance(task, OwnSeries):
+        return Path(task.path).name.partition(".")[0].removesuffix("_TRAIN") or task.name
+    return task.dataset if isinstance(task, Archive) else task.name
+
+
+def command(config: RunConfig) -> str:
+    """The command that repeats a run, with every setting that is not the default."""
+    task = config.task
+    words = ["autapse", "run", task.name]
+    hidden = set[str]()
+    if isinstance(task, OwnSeries):
+        words, hidden = ["autapse", "run", task.path], {"path"}
+    words += ["--preset", "none"]
+    for part in (task, config.model, config.training):
+        words += _options(part, hidden)
+    return shlex.join(words)
+
+
+def _options(part: Any, hidden: set[str]) -> list[str]:
+    """The fields of a dataclass that differ from their defaults, as options."""
+    words = []
+    for field in dataclasses.fields(part):
+        value = getattr(part, field.name)
+        if field.name in hidden or value == field.default:
+            continue
+        option = "--" + field.name.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(option if value else option.replace("--", "--no-", 1))
+        else:
+            words += [option, *(map(str, value) if isinstance(value, tuple) else [str(value)])]
+    return words
+
+
+def print_look(console: Any, seen: Look) -> None:
+    """Print what was seen in the data."""
+    console.print(_table([], seen.rows()), soft_wrap=False)
+
+
+def print_choice(console: Any, choice: Choice, metric: str) -> None:
+    """Print what was tried and what was chosen."""
+    rows = [
+        (
+            ("* " if row["chosen"] else "  ") + row["name"],
+            "" if row["score"] is None else f"{row['score']:.4g}",
+            "" if row["loss"] is None else f"{row['loss']:.4g}",
+            str(row["folds"]),
+            str(row["steps"]),
+            f"{row['seconds']:.1f} s",
+            row["ended"],
+        )
+        for row in choice.table()
+    ]
+    heads = ["tried", metric, "loss", "folds", "steps", "time", ""]
+    console.print(_table(heads, rows), soft_wrap=False)
+    console.print(f"chosen: {choice.reason}")
+
+
+def _table(heads: list[str], rows: Sequence[tuple[str, ...]]) -> Any:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(show_header=bool(heads), box=box.SIMPLE_HEAD if heads else None, pad_edge=False, padding=(0, 1, 0, 0))
+    for n in range(len(rows[0])):
+        right = bool(heads) and 0 < n < len(heads) - 1
+        table.add_column(heads[n] if heads else "", justify="right" if right else "left", no_wrap=bool(heads))
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def write_choice(folder: Path, choice: Choice) -> None:
+    """Write what was seen and tried into the run folder."""
+    content = {
+        "look": choice.look.to_json(),
+        "tried": choice.table(),
+        "chosen": choice.winner,
+        "reason": choice.reason,
+        "command": repeat(choice),
+    }
+    files.write_json(folder / "choice.json", content)
+
+
+def repeat(choice: Choice) -> str:
+    """The command that repeats the winner. It has no time limit, because its steps are known."""
+    training = dataclasses.replace(choice.config.training, seconds=None)
+    return command(dataclasses.replace(choice.config, training=training))

@@ -1,0 +1,68 @@
+"""What a run prints at its end: the scores, and a warning if they are not better than the trivial ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from autapse.training.config import RunConfig
+    from autapse.training.summary import Summary
+
+MOST_CLASSES = 12  # in the table that is printed; summary.json has all
+
+
+def print_summary(console: Any, summary: Summary, config: RunConfig) -> None:
+    """Print the test score with the best possible and the trivial score, how long it took, and the other scores."""
+    task, floor = config.task, summary.floor
+    if summary.baseline is None:
+        console.print(f"{summary.cell}  {summary.parameters} parameters  no test data")
+    else:
+        against = f"trivial ({task.baseline_text}): {summary.baseline:.4g}"
+        against += "" if floor is None else f"; best possible: {floor:.4g}"
+        test = "not finite" if summary.test is None else f"{summary.test:.4g}"
+        console.print(f"{summary.cell}  {summary.parameters} parameters  test {summary.metric} {test}  ({against})")
+    solved = summary.solved_step
+    took = f"{summary.steps} steps in {summary.seconds:.1f} s, best at step {summary.best_step}"
+    took += f", solved (below {task.solved:g}) at step {solved}" if solved is not None else ""
+    took += f", {summary.rescues} gradients rescued" if summary.rescues else ""
+    console.print(took)
+    print_scores(console, summary)
+    if summary.trivial:
+        console.print(trivial_warning(summary, task.baseline_text), style="bold red")
+
+
+def trivial_warning(summary: Summary, baseline_text: str) -> str:
+    """The warning that a model is useless."""
+    test = "is not finite" if summary.test is None else f"{summary.test:.4g} is not better"
+    trivial = f"{summary.baseline:.4g} of the trivial predictor ({baseline_text})"
+    return f"WARNING: the test {summary.metric} {test} than the {trivial}. This model is of no use."
+
+
+def print_scores(console: Any, summary: Summary) -> None:
+    """Print the scores beside the task's metric."""
+    if summary.mean_absolute_error is not None:
+        explained = "" if summary.r2 is None else f"R² {summary.r2:.4f}, "
+        console.print(f"{explained}mean absolute error {summary.mean_absolute_error:.4g}")
+    if summary.balanced_accuracy is not None:
+        console.print(f"balanced accuracy {summary.balanced_accuracy:.4f}, macro F1 {summary.macro_f1:.4f}")
+
+
+def class_table(summary: Summary) -> Any:
+    """The scores of each class and its confusions, or None if there are no classes or too many."""
+    from rich import box
+    from rich.table import Table
+
+    rows, confusion = summary.classes, summary.confusion
+    if not rows or not confusion or len(rows) > MOST_CLASSES:
+        return None
+    table = Table(title="test data, by class", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("class", no_wrap=True)
+    for heading in ("count", "precision", "recall", "F1"):
+        table.add_column(heading, justify="right")
+    table.add_column("predicted as", no_wrap=True)
+    for row, counts in zip(rows, confusion, strict=True):
+        shares = (f"{row[name]:.3f}" if row[name] is not None else "" for name in ("precision", "recall", "f1"))
+        order = sorted(range(len(counts)), key=lambda n: -counts[n])
+        places = ", ".join(f"{rows[n]['class']}: {counts[n]}" for n in order[:4] if counts[n])
+        table.add_row(row["class"], str(row["count"]), *shares, places)
+    return table

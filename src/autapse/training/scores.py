@@ -1,0 +1,109 @@
+"""Scores beside the task's metric: per class for classes, in the unit of the targets for values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from autapse.tasks import IGNORE, Signature
+
+MOST_CLASSES = 200  # with more, a table of all pairs helps nobody
+
+
+class ClassTally:
+    """Counts which class was predicted for which.
+
+    Args:
+        classes: number of classes.
+    """
+
+    def __init__(self, classes: int) -> None:
+        self.confusion = np.zeros((classes, classes), dtype=np.int64)  # [target, prediction]
+
+    def add(self, output: Tensor, target: Tensor) -> None:
+        """Include a batch: the output of a model, [..., classes], and the targets, [...]."""
+        predicted, true = output.argmax(-1).flatten().cpu().numpy(), target.flatten().cpu().numpy()
+        known = true != IGNORE
+        np.add.at(self.confusion, (true[known], predicted[known]), 1)
+
+    def scores(self, names: Sequence[str] = ()) -> dict[str, Any]:
+        """Balanced accuracy, macro F1, the table of classes and the confusion matrix, as plain data.
+
+        A class without test sequences is left out of the means.
+        """
+        hits, true, predicted = np.diag(self.confusion), self.confusion.sum(1), self.confusion.sum(0)
+        with np.errstate(invalid="ignore"):
+            recall, precision = hits / true, np.where(predicted > 0, hits / predicted, 0.0)
+            f1 = 2 * hits / (true + predicted)
+        present = true > 0
+        rows = [
+            {"class": name, "count": int(true[n]), "precision": _rounded(precision[n]), "recall": _rounded(recall[n])}
+            | {"f1": _rounded(f1[n])}
+            for n, name in enumerate(names or [str(n) for n in range(len(true))])
+        ]
+        return {
+            "balanced_accuracy": float(recall[present].mean()),
+            "macro_f1": float(f1[present].mean()),
+            "classes": rows,
+            "confusion": self.confusion.tolist(),
+        }
+
+
+class ValueTally:
+    """Sums over predicted values, from which R² and the mean absolute error follow.
+
+    Args:
+        values: values per prediction.
+    """
+
+    def __init__(self, values: int) -> None:
+        self.count = np.zeros(values)
+        self.absolute, self.squared, self.total, self.total_squared = (np.zeros(values) for _ in range(4))
+        self._origin: np.ndarray | None = None
+
+    def add(self, output: Tensor, target: Tensor) -> None:
+        """Include a batch: the output of a model and the targets, [..., values]; targets that are NaN do not count."""
+        values = len(self.count)
+        predicted = output.reshape(-1, values).double().cpu().numpy()
+        true = target.reshape(-1, values).double().cpu().numpy()
+        known = ~np.isnan(true)
+        if self._origin is None:  # sums of squares of values far from 0 would cancel
+            self._origin = np.nan_to_num(np.nanmean(true, axis=0)) if known.any() else np.zeros(values)
+        error = np.where(known, predicted - true, 0.0)
+        shifted = np.where(known, true - self._origin, 0.0)
+        self.count += known.sum(0)
+        self.absolute += np.abs(error).sum(0)
+        self.squared += np.square(error).sum(0)
+        self.total += shifted.sum(0)
+        self.total_squared += np.square(shifted).sum(0)
+
+    def scores(self, names: Sequence[str] = ()) -> dict[str, Any]:
+        """R² and the mean absolute error of each value, as plain data. R² is None for targets that are all equal."""
+        count = np.maximum(self.count, 1)
+        spread = self.total_squared - np.square(self.total) / count
+        each = [1 - bad / all_ if all_ > 0 else None for bad, all_ in zip(self.squared, spread, strict=True)]
+        known = [value for value in each if value is not None and np.isfinite(value)]
+        mean = float(np.mean(self.absolute / count))
+        return {
+            "r2": float(np.mean(known)) if known else None,
+            "mean_absolute_error": mean if np.isfinite(mean) else None,
+        }
+
+
+Tally = ClassTally | ValueTally
+
+
+def make_tally(signature: Signature) -> Tally | None:
+    """The tally for a kind of task; None for language, and for very many classes."""
+    if "regression" in signature.kind:
+        return ValueTally(signature.output_size)
+    if signature.kind == "language" or signature.output_size > MOST_CLASSES:
+        return None
+    return ClassTally(signature.output_size)
+
+
+def _rounded(value: float) -> float | None:
+    return round(float(value), 6) if np.isfinite(value) else None

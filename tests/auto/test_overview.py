@@ -1,0 +1,39 @@
+"""What is seen in the data, against numbers that the data was made of."""
+
+import numpy as np
+import pytest
+
+from autapse.auto import look
+from autapse.tasks import ArrayTask
+
+
+def test_counts_lengths_and_scales_are_those_of_the_data():
+    rng = np.random.default_rng(0)
+    x = [rng.normal(size=(length, 2)) * [1, 100] + [0, 5] for length in [4] * 10 + [6] * 10 + [30] * 10]
+    seen = look(ArrayTask(x, ["rest"] * 20 + ["walk"] * 10, test=(x[:3], ["rest"] * 3)))
+    assert (seen.kind, seen.train, seen.test) == ("classification", 30, 3)
+    assert seen.classes == {"rest": 20, "walk": 10}
+    assert seen.lengths == (4, 6, 30)
+    assert seen.missing == 0
+    assert seen.deviations == pytest.approx(np.concatenate(x).std(0), rel=1e-5)
+    rows = dict(seen.rows()[:5])
+    assert rows["series"] == "30 for training, 3 for the test; 4 to 30 steps, median 6"
+    assert rows["classes"] == "2: rest (20), walk (10)"
+    assert rows["missing"] == "none"
+
+
+def test_series_that_differ_in_scale_are_seen():
+    """Factors 10^-2, 1 and 10^2 have a deviation of log of ln(100) times that of -1, 0, 1."""
+    base = np.random.default_rng(0).normal(size=(1, 50, 1))
+    x = np.concatenate([base * factor for factor in (0.01, 1, 100)] * 10)
+    seen = look(ArrayTask(x, [0.5] * 30, test=(x, [0.5] * 30)))
+    assert seen.series_spread == pytest.approx(np.log(100) * np.sqrt(2 / 3), rel=1e-4)
+    assert seen.classes == {}
+
+
+def test_long_lists_of_names_are_cut():
+    x = np.random.default_rng(0).normal(size=(60, 3, 20))
+    rows = dict(look(ArrayTask(x, [f"class {n % 15}" for n in range(60)])).rows())
+    assert rows["channels"].endswith("10, 11, …")
+    assert rows["classes"].startswith("15: ")
+    assert rows["classes"].endswith("…")
