@@ -238,13 +238,17 @@ class SequenceModel(nn.Module):
         """The output and the final state; the state is None for models that read whole sequences."""
         return self(x, lengths), None
 
-    def start_from(self, train: Batches, validation: Batches) -> None:
+    def start_from(self, train: Batches, validation: Batches) -> bool:
         """Compute initial weights from the training data, before the first training step; by default none.
 
         Args:
             train: a function that returns the training batches.
             validation: the same for the validation batches; there may be none.
+
+        Returns:
+            Whether the model is worth a validation now, since it may be the best one.
         """
+        return False
 
     @property
     def depends_on_position(self) -> bool:

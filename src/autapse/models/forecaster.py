@@ -16,8 +16,8 @@ from autapse.models.inputs import check_input
 from autapse.models.linear_path import choose
 from autapse.models.series import read_given
 
-KINDS = ("mean", "last", "none")
-"""What is subtracted from a window: its mean, its last value, or the mean of the training data."""
+KINDS = ("none", "mean", "last")
+"""What is subtracted from a window: the mean of the training data, its own mean, or its last value."""
 MOST_FEATURES = 1200  # of the straight line; with more, it reads only the channel that it forecasts
 BATCH = 256  # series at a time
 PATHS = 200  # drawn for the intervals of forecasts that read their own forecasts
@@ -174,12 +174,15 @@ class Forecaster(SequenceModel):
         return torch.cat([history, rest.expand(self.targets, *rest.shape)], dim=2)
 
     @torch.no_grad()
-    def start_from(self, train: Batches, validation: Batches) -> None:
+    def start_from(self, train: Batches, validation: Batches) -> bool:
         """Compute the straight line from the training windows, and the size of its errors.
 
         Args:
             train: the training batches.
-            validation: the validation batches, which choose the normalisation and the ridge.
+            validation: the validation batches. They help to choose the normalisation and the ridge.
+
+        Returns:
+            True: the straight line is a good model already.
         """
 
         def rows(kind: int, channel: int, held: bool) -> Iterable[tuple[Tensor, Tensor]]:
@@ -197,6 +200,7 @@ class Forecaster(SequenceModel):
         self.kind.fill_(choice.kind)
         self.line.copy_(torch.stack(choice.weight))
         self._start_sizes(train, validation)
+        return True
 
     def _start_sizes(self, train: Batches, validation: Batches) -> None:
         """The size of the errors, and the first intervals, from the errors of the straight line."""
@@ -300,6 +304,19 @@ class Forecaster(SequenceModel):
         if not levels:
             return made[0]
         return Forecasts(made[0], *(one if several else one[..., 0] for one in made[1:]))
+
+    def limits(self, x: Tensor, levels: Sequence[float], seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+        """Forecasts and their intervals for windows as in training.
+
+        Args:
+            x: [B, window, input_size].
+            levels: the share of values that each interval should contain.
+            seed: of random paths.
+
+        Returns:
+            The values [B, horizon, K], and the lower and the upper limits, [B, horizon, K, levels].
+        """
+        return self._limits(*self._parts(x), self.horizon, levels, seed)
 
     def _read(self, series: list[np.ndarray], known: Any, steps: int) -> tuple[Tensor, Tensor]:
         """The last window of each series, [N, W, own], and its known channels up to the last step, [N, W + n, known]."""

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-RIDGES = (1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)  # relative to the mean of the diagonal
+RIDGES = (1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 0.3, 1.0)  # relative to the mean of the diagonal
 BLOCKS = 5  # of the training windows, one of which is held out at a time
 LEAST = 20  # windows of a block
+MARGIN = 0.005  # a preferred normalisation is used if its error is larger by at most this share
 
 
 class Sums(NamedTuple):
@@ -86,7 +87,9 @@ def choose(
     for kind in kinds:
         parts = [_Parts.of(rows(kind, channel, False), rows(kind, channel, True)) for channel in range(channels)]
         trials += [(sum(part.error(ridge) for part in parts), kind, ridge, parts) for ridge in RIDGES]
-    _, kind, ridge, parts = min(trials, key=lambda trial: trial[0] if math.isfinite(trial[0]) else math.inf)
+    limit = (1 + MARGIN) * min((error for error, *_ in trials if math.isfinite(error)), default=math.inf)
+    best = {kind: min((t for t in trials if t[1] == kind), key=lambda trial: trial[0]) for kind in kinds}
+    _, kind, ridge, parts = next((best[kind] for kind in kinds if best[kind][0] <= limit), trials[0])
     return Choice(kind, ridge, [part.train.solved(ridge) for part in parts])
 
 

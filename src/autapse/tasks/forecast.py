@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, get_args
 import numpy as np
 
 from autapse import checks
+from autapse.data.formats.sequences import SINCE, FileLayout, Times
 from autapse.docstrings import inherited
 from autapse.tasks.base import SPLITS, Data, ForecastShape, Intervals, Kind, Metric, Signature, Split, Task
 from autapse.tasks.forecast_baselines import StraightLine, naive, scaled_error_unit, seasonal_naive
@@ -110,15 +111,15 @@ class Forecasting(Task):
         for name in known:
             history.place(name, "known")
         rest = tuple(name for name in history.channels if name not in known)
-        targets = self.target_column or rest
+        targets = self.target_column or tuple(name for name in rest if name != SINCE)
         for name in targets:
             history.place(name, "target_column")
         if not targets:
             checks.fail("known", "leave a column to forecast", self.known)
         others = tuple(name for name in rest if name not in targets)
         if others and self.method == "recursive":
-            rule = "be one-shot if a column is neither forecast nor known, since its future is needed for a second step"
-            checks.fail("method", rule, self.method, f"Forecast or drop {others[0]!r}.")
+            rule = f"be one-shot, since {others[0]!r} is neither forecast nor known: later steps would need its future"
+            checks.fail("method", rule, self.method)
         season = self.season or self._found_season(targets)
         window = self.window or self._default_window(season)
         if self.season is not None and window < season:
@@ -289,28 +290,41 @@ class Forecast(Forecasting):
     """Forecast your own series from a file: autapse run my.csv --forecast 12.
 
     Args:
-        path: The file, .csv with one row per step. All columns are channels, apart from those of the series and times.
+        path: The file, with one row per step. All columns are channels, apart from those of the series and the times.
         sequence_column: The column with the series that a row belongs to; by default `sequence`, if there is one.
-        time_column: The column with the times, which must increase; by default `time` or `step`, if there is one.
+        time_column: The column with the times, by which the rows are sorted; by default `time` or `step`, if there is
+            one.
+        times: What irregular times become: the time since the step before as a further channel (input), values at
+            regular times between them (resample), or nothing (ignore). With auto, an input.
+        time_step: The step to resample to; 0 for the median step.
     """
 
     path: str
     sequence_column: str = ""
     time_column: str = ""
+    times: Times = "auto"
+    time_step: float = 0.0
 
     name: ClassVar[str] = "forecast"
     summary: ClassVar[str] = "forecast your own series: autapse run my.csv --forecast 12"
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        checks.one_of("times", self.times, get_args(Times))
+        checks.number("time_step", self.time_step, low=0.0)
         object.__setattr__(self, "path", str(Path(self.path).absolute()))  # the run may be loaded from another folder
+
+    @property
+    def layout(self) -> FileLayout:
+        """What the columns of the file are."""
+        return FileLayout(self.sequence_column, self.time_column, times=self.times, time_step=self.time_step)
 
     def history(self) -> History:
         return self._history
 
     @cached_property
     def _history(self) -> History:
-        return read_history(Path(self.path), self.sequence_column, self.time_column)
+        return read_history(Path(self.path), self.layout, self.known).history
 
 
 @dataclass(frozen=True, init=False)

@@ -1,15 +1,17 @@
-"""Series to forecast, with the names of their channels: from a file, an array, a list, or a table."""
+"""Series to forecast, with the names of their channels: from a file, an array or a list."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from autapse import checks
+from autapse.data.formats.sequences import SINCE, FileLayout
+from autapse.data.formats.table import read_sequences
 from autapse.data.ragged import Ragged
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -35,29 +37,20 @@ class History:
 
     @classmethod
     def of(cls, series: Any, channels: Sequence[str] = ()) -> History:
-        """Series from an array [T] or [T, D], a list of such arrays, or a table.
+        """Series from an array [T] or [T, D], or from a list of such arrays.
 
         Args:
-            series: One series or a list of series. A table has names of columns: a dictionary, or a data frame.
-            channels: The names of the columns; for tables those to take, in this order.
+            series: One series or a list of series.
+            channels: The names of the D columns; by default x1, x2, ...
         """
-        if is_table(series):
-            found = [_table("series", series, channels)]
-        elif _single(series):
-            found = [_array("series", series)]
-        else:
-            found = [
-                _table(f"series[{n}]", one, channels) if is_table(one) else _array(f"series[{n}]", one)
-                for n, one in enumerate(series)
-            ]
+        single = isinstance(series, np.ndarray) or all(np.ndim(one) == 0 for one in series)
+        found = [_array("series", series)] if single else [_array(f"series[{n}]", s) for n, s in enumerate(series)]
         if not found:
             checks.fail("series", "have at least one series", 0)
         widths = sorted({one.shape[1] for one in found})
         if len(widths) > 1:
             checks.fail("series", "have the same number of channels each", widths, kind=checks.ShapeError)
-        first = next((one for one in ([series] if is_table(series) else series) if is_table(one)), None)
-        names = tuple(channels) or (tuple(_columns(first)) if first is not None else ())
-        names = names or tuple(f"x{n + 1}" for n in range(widths[0]))
+        names = tuple(channels) or tuple(f"x{n + 1}" for n in range(widths[0]))
         if len(names) != widths[0] or len(set(names)) != len(names):
             checks.fail("channels", f"have {widths[0]} different names", names, kind=checks.ShapeError)
         return cls(Ragged.of(found), names, tuple(str(n) for n in range(len(found))))
@@ -78,34 +71,6 @@ def named_columns(argument: str, names: Any) -> tuple[str, ...]:
     return found
 
 
-def is_table(value: Any) -> bool:
-    """Whether a value has columns with names."""
-    return isinstance(value, Mapping) or (hasattr(value, "columns") and hasattr(value, "__getitem__"))
-
-
-def _single(series: Any) -> bool:
-    """Whether this is one series: an array, or a list of numbers."""
-    if isinstance(series, np.ndarray) and series.dtype != object:
-        return True
-    return all(np.ndim(one) == 0 for one in series)
-
-
-def _columns(table: Any) -> Iterable[str]:
-    return [str(name) for name in (table if isinstance(table, Mapping) else table.columns)]
-
-
-def _table(name: str, table: Any, channels: Sequence[str]) -> np.ndarray:  # [T, D]
-    there = list(_columns(table))
-    for column in channels:
-        if column not in there:
-            closest = checks.closest(column, there)
-            checks.fail(name, f"have the column {column!r}", f"the columns {', '.join(there)}", closest)
-    columns = [_array(f"{name}[{column!r}]", table[column]) for column in channels or there]
-    if len({len(column) for column in columns}) > 1:
-        checks.fail(name, "have columns of equal length", [len(column) for column in columns], kind=checks.ShapeError)
-    return np.concatenate(columns, axis=1)
-
-
 def _array(name: str, series: Any) -> np.ndarray:  # [T, D]
     values = np.asarray(series.detach().cpu() if hasattr(series, "detach") else series)
     values = values[:, None] if values.ndim == 1 else values
@@ -121,36 +86,46 @@ def _array(name: str, series: Any) -> np.ndarray:  # [T, D]
     return values.astype(np.float32)
 
 
-def read_history(path: Path, sequence_column: str = "", time_column: str = "") -> History:
-    """The series of a file. Their times must increase; missing values are an error."""
-    from autapse.data.formats import table as tables
+class Ends(NamedTuple):
+    """Series without the rows at their ends in which only known columns have values; and those rows."""
 
-    if path.suffix.lower() == ".csv":
-        return _from_csv(tables, path, sequence_column, time_column)
-    found = tables.read_sequences(path)
+    history: History
+    future: list[np.ndarray]  # [steps, channels] each
+
+
+def read_history(path: Path, layout: FileLayout, known: Sequence[str] = ()) -> Ends:
+    """The series of a file, in the order of their times.
+
+    Args:
+        path: The file.
+        layout: What its columns are.
+        known: Columns that may have values after the end of a series, where all other columns are empty.
+
+    Returns:
+        The series up to their ends, and what is known after that. A missing value anywhere else is an error.
+    """
+    found = read_sequences(path, replace(layout, targets=None, form="long", single=True, missing=True))
     width = found.inputs.values.shape[1]
+    channels = found.channels or tuple(f"x{n + 1}" for n in range(width))
     names = found.names or tuple(str(n) for n in range(len(found.inputs)))
-    return History(found.inputs, tuple(f"x{n + 1}" for n in range(width)), names)
+    rest = [n for n, name in enumerate(channels) if name not in (*known, SINCE)]
+    past, future = [], []
+    for n, name in enumerate(names):
+        values = found.inputs[n]
+        empty = np.isnan(values[:, rest]).all(axis=1) if known else np.zeros(len(values), dtype=bool)
+        end = len(values) - int(np.argmin(empty[::-1])) if not empty.all() else 0
+        _check_gaps(path, name if found.names else "", values[:end], channels)
+        if not end:
+            raise checks.InputError(f"{path} has no values of {', '.join(channels[n] for n in rest)} in series {name!r}.")
+        past.append(values[:end])
+        future.append(values[end:])
+    return Ends(History(Ragged.of(past), channels, names), future)
 
 
-def _from_csv(tables: Any, path: Path, sequence_column: str, time_column: str) -> History:
-    needed = [name for name in (sequence_column, time_column) if name]
-    table = tables._load(path, needed)
-    sequence = sequence_column or ("sequence" if "sequence" in table.header else "")
-    time = time_column or tables._order(table) or ""
-    channels = tuple(name for name in table.header if name not in (sequence, time))
-    if not channels:
-        raise checks.InputError(f"{path} has no channels: its only columns are {', '.join(table.header)}.")
-    values = np.stack([table.numbers(name) for name in channels], axis=1).astype(np.float32)
-    rows: dict[str, list[int]] = {}
-    for row, name in enumerate(table.column(sequence) if sequence else [""] * len(values)):
-        rows.setdefault(name, []).append(row)
-    times = table.numbers(time) if time else None
-    for own in rows.values():
-        steps = np.diff(times[own]) if times is not None else np.ones(0)
-        wrong = np.flatnonzero(steps <= 0)
-        if len(wrong):
-            row = own[wrong[0] + 1]
-            what = "is there twice" if steps[wrong[0]] == 0 else "is before the time of the row above it"
-            table.fail(row, time, f"{table.column(time)[row]} {what}. Sort the rows by time")
-    return History(Ragged.of([values[own] for own in rows.values()]), channels, tuple(rows))
+def _check_gaps(path: Path, series: str, values: np.ndarray, channels: Sequence[str]) -> None:
+    gaps = np.argwhere(~np.isfinite(values))
+    if len(gaps):
+        step, channel = gaps[0]
+        where = f"step {step + 1}" + (f" of series {series!r}" if series else "")
+        reason = "a value is missing. Forecasts need every value: fill the gaps first"
+        raise checks.InputError(f"{path}, {where}, column {channels[channel]!r}: {reason}.")

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from autapse.training.config import ModelConfig, RunConfig, TrainingConfig
     from autapse.training.evaluation import evaluate
     from autapse.training.feeds import Tensors
+    from autapse.training.forecast_report import ForecastErrors, ForecastReport, forecast_config, forecast_errors, forecast_report
     from autapse.training.loading import find_run, load, load_run
     from autapse.training.loop import Fitted, Loop, fit
     from autapse.training.model import make_model
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Diverged",
     "Fitted",
+    "ForecastErrors",
+    "ForecastReport",
     "Interrupted",
     "Loop",
     "ModelConfig",
@@ -31,6 +34,9 @@ __all__ = [
     "evaluate",
     "find_run",
     "fit",
+    "forecast_config",
+    "forecast_errors",
+    "forecast_report",
     "load",
     "load_run",
     "make_model",
@@ -47,6 +53,8 @@ __getattr__ = lazy(
         "autapse.training.summary": "Summary",
         "autapse.training.config": "ModelConfig RunConfig TrainingConfig",
         "autapse.training.feeds": "Tensors",
+        "autapse.training.forecast_report": "ForecastErrors ForecastReport forecast_config forecast_errors "
+        "forecast_report",
         "autapse.training.evaluation": "evaluate",
         "autapse.training.loop": "Fitted Loop fit",
         "autapse.training.trainer": "Interrupted Trainer train",
