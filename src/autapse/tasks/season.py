@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-LEAST = 0.4  # autocorrelation of a season; random walks and noise stay below it
+LEAST = 0.2  # autocorrelation of a season
+HIGH = 0.5  # the same if it is seen once only
+NOISE = 4.0  # times the standard error of the autocorrelation of noise
 NEAR = 0.8  # a shorter season counts if its peak has this share of the highest one: multiples repeat too
 LONGEST = 1000
 
@@ -39,14 +41,16 @@ def _peak(curves: list[np.ndarray], most: int) -> int:
         return 1
     curve = np.mean(curves, axis=0)
     below = np.flatnonzero(curve < curve[0] / 4)  # the peak at lag 0 ends here
-    if not len(below):
-        return 1
-    lags = np.arange(max(below[0], 2), most)
-    peaks = [lag for lag in lags if curve[lag] >= max(curve[lag - 1], curve[lag + 1], LEAST)]
+    lags = np.arange(max(below[0], 2), most) if len(below) else np.arange(0)
+    noise = NOISE / np.sqrt(3 * most * len(curves))
+    peaks = [lag for lag in lags if curve[lag] >= max(curve[lag - 1], curve[lag + 1], LEAST, noise)]
+    # A season repeats again. Where that is not visible, the peak must be high.
+    peaks = [lag for lag in peaks if curve[lag] >= HIGH or (2 * lag <= most and curve[2 * lag] >= curve[lag] / 2)]
     if not peaks:
         return 1
-    highest = max(curve[lag] for lag in peaks)
-    return int(next(lag for lag in peaks if curve[lag] >= NEAR * highest))
+    weight = curve * (1 - np.arange(most + 1) / (3 * most))  # fewer pairs of values have a large distance
+    highest = max(weight[lag] for lag in peaks)
+    return int(next(lag for lag in peaks if weight[lag] >= NEAR * highest))
 
 
 def _clipped(values: np.ndarray) -> np.ndarray:

@@ -15,50 +15,8 @@ from autapse.records import Record
 from autapse.tasks.base import Split
 from autapse.tasks.forecast import Forecasting
 from autapse.tasks.windows import thinned
-from autapse.training.config import ModelConfig, RunConfig, TrainingConfig
 
-MODEL = {"hidden_size": (32,)}
-TRAINING: dict[str, Any] = {
-    "steps": 2000,
-    "seconds": 100.0,
-    "optimizer": "adamw",
-    "weight_decay": 0.01,
-    "schedule": "cosine",
-    "warmup": 0.1,
-    "eval_every": 50,
-    "select_by": "loss",
-    "early_stop": 8,
-}
-"""Settings that suit forecasts. The network starts at zero beside a straight line that is good already, so the training
-ends early if it finds nothing to add."""
-WITHOUT_VALIDATION: dict[str, Any] = {"steps": 500, "select_by": "last", "early_stop": None}
 MOST_PATHS = 200  # windows for the coverage of forecasts that read their own forecasts
-
-
-def forecast_config(
-    task: Forecasting, *, model: dict[str, Any] | None = None, training: dict[str, Any] | None = None
-) -> RunConfig:
-    """The settings for a forecasting task.
-
-    Args:
-        task: the task.
-        model: settings of the network to use instead of the default ones, by name.
-        training: settings of the training to use instead of the default ones, by name.
-
-    Returns:
-        A config for `train` or `fit`.
-
-    >>> from autapse.tasks import ForecastArrays
-    >>> config = forecast_config(ForecastArrays(np.sin(np.arange(200)), horizon=3), training={"seed": 1})
-    >>> config.model.hidden_size, config.training.select_by, config.training.seed
-    ((32,), 'loss', 1)
-    """
-    settings = TRAINING if task.validation else TRAINING | WITHOUT_VALIDATION
-    return RunConfig(
-        task=task,
-        model=ModelConfig(**{**MODEL, **(model or {})}),
-        training=TrainingConfig(**{**settings, **(training or {})}),
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +97,7 @@ def forecast_report(model: Forecaster, task: Forecasting, split: Split = "test")
         The report.
 
     >>> from autapse.tasks import ForecastArrays
-    >>> from autapse.training import fit
+    >>> from autapse.training import fit, forecast_config
     >>> task = ForecastArrays(np.sin(np.arange(300) / 4), horizon=3, window=30)
     >>> model = fit(forecast_config(task, training={"steps": 1})).model
     >>> report = forecast_report(model, task)
