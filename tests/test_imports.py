@@ -37,7 +37,7 @@ MAY_IMPORT = {
     "forms": BOTTOM | RULES - {"cells"} | {"sequences"},
     "cells": BOTTOM | RULES,
     "gradient": BOTTOM | RULES - {"cells"},
-    "solve": {"checks"},
+    "solve": {"checks", "docstrings"},
     "native": {"checks"},
     "sequences": {"checks", "native"},  # where the rows of a batch are
     "unfold": BOTTOM | RULES | {"sequences"},

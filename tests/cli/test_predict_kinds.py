@@ -3,6 +3,8 @@
 import csv
 import gzip
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -118,8 +120,78 @@ def test_written_predictions(capsys, place):
         lines, _ = predict(capsys, "classes", "named.csv", "--out", f"out.{ending}")
         assert lines == [f"2 predictions: out.{ending}"]
     assert np.load("out.npy").tolist() == numbers
-    assert list(csv.reader(Path("out.csv").read_text().splitlines())) == [["x, y", names[0]], ["z", names[1]]]
+    assert list(csv.reader(Path("out.csv").read_text().splitlines())) == [
+        ["sequence", "prediction"],
+        ["x, y", names[0]],
+        ["z", names[1]],
+    ]
     assert json.loads(Path("out.json").read_text()) == {"x, y": names[0], "z": names[1]}
+
+
+def probabilities(run, series):
+    """The softmax of the scores of one series at a time."""
+    import torch
+
+    model = autapse.load(run)
+    with torch.no_grad():
+        scores = np.stack([model(torch.tensor(one[None], dtype=torch.float32))[0].numpy() for one in series])
+    return np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
+
+
+def test_probabilities(capsys, place):
+    series, labels = ts_arrays("TEST")
+    long_form(place / "sure.csv", [("x, y", series[0], labels[0]), ("z", series[1], labels[1])])
+    expected = probabilities("classes", series[:2])
+    lines, score = predict(capsys, "classes", "sure.csv", "--probabilities")
+    assert lines[0].split("\t") == ["sequence", *CLASSES]
+    assert np.allclose([[float(cell) for cell in line.split("\t")[1:]] for line in lines[1:]], expected, rtol=1e-4)
+    assert score == predict(capsys, "classes", "sure.csv")[1] != ""
+    for ending in ("npy", "csv", "json"):
+        predict(capsys, "classes", "sure.csv", "--probabilities", "--out", f"sure.p.{ending}")
+    assert np.allclose(np.load("sure.p.npy"), expected, rtol=1e-4)
+    header, *rows = csv.reader(Path("sure.p.csv").read_text().splitlines())
+    assert (header, rows[0][0]) == (["sequence", *CLASSES], "x, y")
+    assert np.allclose([[float(cell) for cell in row[1:]] for row in rows], expected, rtol=1e-4)
+    content = json.loads(Path("sure.p.json").read_text())
+    assert list(content["z"]) == list(CLASSES)
+    assert np.allclose(list(content["z"].values()), expected[1], rtol=1e-4)
+
+
+def test_values_have_no_probabilities(capsys):
+    expected = "probabilities must be False for a run that predicts values"
+    assert expected in mistake(capsys, "predict", "numbers", "rising.csv", "--probabilities")
+    expected = "probabilities must be False for sentences"
+    assert expected in mistake(capsys, "predict", "pos", CONLLU, "--probabilities")
+
+
+@pytest.mark.parametrize("name", ["piped.csv", "piped.npy", "piped.npz"])
+def test_pipes(place, name):
+    """Standard input and output, in a process of its own."""
+    series, _ = ts_arrays("TEST")
+    kinds = {
+        "piped.csv": lambda path: np.savetxt(path, series[5], delimiter=","),
+        "piped.npy": lambda path: np.save(path, series[5]),
+        "piped.npz": lambda path: np.savez(path, inputs=series[5][None]),
+    }
+    kinds[name](place / name)
+    command = [sys.executable, "-m", "autapse", "predict", "classes", "-", "--out", "-"]
+    done = subprocess.run(command, input=(place / name).read_bytes(), capture_output=True, check=True)
+    assert done.stdout.decode() == f"sequence,prediction\n0,{CLASSES[by_hand('classes', series[5:6])[0]]}\n"
+
+
+def test_piped_text(place):
+    command = [sys.executable, "-m", "autapse", "predict", "imdb", "-", "--out", "-", "--probabilities"]
+    done = subprocess.run(command, input=b"It was superb!\nAwful.\n", capture_output=True, check=True)
+    header, *rows = csv.reader(done.stdout.decode().splitlines())
+    assert header == ["sequence", "bad", "good"]
+    assert np.allclose([float(row[1]) + float(row[2]) for row in rows], [1, 1], atol=1e-5)
+
+
+def test_a_pipe_with_something_else():
+    command = [sys.executable, "-m", "autapse", "predict", "classes", "-"]
+    done = subprocess.run(command, input=b"", capture_output=True, check=False)
+    assert done.returncode == 2
+    assert b"stdin.csv is empty." in done.stderr
 
 
 def test_numbers_to_predict(capsys, place):
@@ -127,6 +199,8 @@ def test_numbers_to_predict(capsys, place):
     lines, score = predict(capsys, "numbers", "rising.csv")
     found = [json.loads(line.split("\t")[1]) for line in lines]
     assert np.allclose(found, by_hand("numbers", series), rtol=1e-5)
+    predict(capsys, "numbers", "rising.csv", "--out", "rising-out.csv")
+    assert Path("rising-out.csv").read_text().splitlines()[0] == "sequence,prediction"
     squared = np.square(np.array(found)[:, 0] - (0.5 + np.arange(12))).mean()
     assert score.startswith("mean squared error: ")
     assert float(score.split()[-1]) == pytest.approx(squared, rel=1e-4)

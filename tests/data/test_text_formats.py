@@ -168,7 +168,6 @@ def test_tagged_lines_have_tabs_or_spaces_between(tmp_path, end):
     ("text", "problem"),
     [
         ("a DT\ncat\n", "line 2: 'cat' is not one word and one tag, separated by a tab or spaces"),
-        ("a DT B-NP\n", "line 1: 'a DT B-NP' is not one word and one tag, separated by a tab or spaces"),
         ("a DT\n\n\tNN\n", "line 3: '\\tNN' is not one word and one tag, separated by a tab or spaces"),
         ("\n\n", "line 1: it has no sentence"),
         ("", "line 1: it has no sentence"),

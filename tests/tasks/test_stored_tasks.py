@@ -205,7 +205,7 @@ BAD_OPTIONS = [
     (POS, {"min_count": 0}, "min_count must be an integer of at least 1; got 0."),
     (BAbI, {"number": 0}, "number must be an integer of at least 1; got 0."),
     (BAbI, {"number": 21}, "number must be from 1 to 20; got 21."),
-    (OwnSeries, {"test_share": 0.0}, "test_share must be a finite number above 0 and at most 0.9; got 0.0."),
+    (OwnSeries, {"test_share": -0.1}, "test_share must be a finite number at least 0 and at most 0.9; got -0.1."),
 ]  # fmt: skip
 
 
@@ -588,8 +588,8 @@ def test_pos_of_ones_own_lines(tmp_path):
     assert [words[n] for n in test.inputs[0][:, 0]] == ["run", "<unk>"]
     assert test.targets[0].tolist() == [2, 0]
     assert len(task.split("validation", 0)) == 1
-    (tmp_path / "dev.txt").unlink()
-    with pytest.raises(InputError, match=r"has no dev\.conllu and no dev\.txt"):
+    (tmp_path / "train.txt").unlink()
+    with pytest.raises(InputError, match=r"has no train\.conllu and no train\.txt"):
         POS(folder=str(tmp_path), min_count=2).signature()
 
 

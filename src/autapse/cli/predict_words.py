@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from autapse import checks
-from autapse.data.formats.conllu import TaggedSentence, read_conllu, read_words
+from autapse.data.formats.conllu import TaggedSentence, read_words
 from autapse.data.formats.reviews import tokenise
 from autapse.data.formats.table import SequenceFile
 from autapse.data.formats.timeseries import suffix
@@ -15,7 +15,8 @@ from autapse.data.ragged import Ragged
 from autapse.data.reading import read_bytes, text_lines
 from autapse.data.vocabulary import UNKNOWN, Vocabulary
 from autapse.tasks import POS, Signature, Task
-from autapse.tasks.pos import encode
+from autapse.tasks.pos import SUFFIXES, encode
+from autapse.tasks.pos import read_sentences as read_labelled
 from autapse.tasks.reviews import ReviewTask
 
 Sentences = list[tuple[str, ...]]
@@ -35,10 +36,9 @@ def read_text(path: Path, task: Task, signature: Signature) -> tuple[SequenceFil
 
 def read_sentences(path: Path, task: POS) -> list[TaggedSentence]:
     """Sentences from .conllu or .txt, with the kind of tags that the task uses; without tags if the file has none."""
-    checks.one_of(f"The ending of {path.name}", suffix(path), (".conllu", ".txt"))
-    if suffix(path) == ".txt":
-        return read_words(path)
-    sentences = [TaggedSentence(s.forms, s.upos if task.tags == "upos" else s.xpos) for s in read_conllu(path)]
+    kind = suffix(path)
+    checks.one_of(f"The ending of {path.name}", kind, SUFFIXES[: len(SUFFIXES) // 2])
+    sentences = read_labelled(path, task.tags, task.column) if kind == ".conllu" else read_words(path, task.column)
     if not sentences:
         raise checks.InputError(f"{path} has no sentence.")
     return sentences

@@ -27,7 +27,8 @@ class Limits:
     max_iterations: int | None = None
 
     def __init_subclass__(cls) -> None:
-        cls.__doc__ = inherited(cls)  # so that help() explains all settings
+        if "__init__" not in vars(cls):  # help() explains the settings of base classes too
+            cls.__doc__ = inherited(cls)
 
     def __post_init__(self) -> None:
         if self.rtol is not None:

@@ -14,15 +14,21 @@ import numpy as np
 
 from autapse import checks
 from autapse.data.cache import cached, pack_strings, unpack_strings
-from autapse.data.formats.conllu import TaggedSentence, read_conllu, read_tagged_lines
+from autapse.data.formats.conllu import TaggedSentence, read_conllu, read_conllu_column, read_tagged_lines
 from autapse.data.paths import source
 from autapse.data.ragged import Ragged
 from autapse.data.vocabulary import UNKNOWN, Vocabulary
-from autapse.tasks.base import SPLITS, Kind, Metric, Signature, Split
+from autapse.tasks.base import Kind, Metric, Signature, Split
 from autapse.tasks.stored import Examples, Parts, Stored
 
 Tags = Literal["upos", "xpos"]
-FILES = {"train": "train", "validation": "dev", "test": "test"}
+FILES: dict[Split, tuple[str, ...]] = {
+    "train": ("train",),
+    "validation": ("dev", "valid", "validation", "testa"),
+    "test": ("test", "testb"),
+}
+SUFFIXES = tuple(f".{kind}{pack}" for pack in ("", ".gz") for kind in ("conllu", "txt", "conll", "bio", "iob", "iob2"))
+TEST_SHARE = 0.1  # of the sentences, if there is no test file
 AFFIXES = ((2, 3, 4), 2000)  # lengths; the most frequent prefixes and suffixes of each
 COLUMNS = 1 + 2 * len(AFFIXES[0])  # word columns: the word itself, its prefixes, its suffixes
 SHAPES = 8
@@ -35,13 +41,18 @@ class POS(Stored):
     Args:
         tags: The tags to predict: upos (universal tags) or xpos (the treebank's own tags).
         folder: A folder with your own sentences, instead of the English Web Treebank: train, dev and test files,
-            .conllu or .txt. A .txt file has one word and its tag per line and a blank line after each sentence.
+            .conllu, .conll or .txt; or one file. A .txt file has one word and its tags per line and a blank line after
+            each sentence.
+        column: The column of your files with the labels, such as 2 for the chunks of CoNLL-2000 or 3 for the names of
+            CoNLL-2003. Column 0 has the word (.conllu: the number of the word).
         min_count: Rarer words of the training set are read as <unk>.
-        validation: Any value above 0 uses the dev file for validation; 0 trains on it too.
+        validation: If there is a dev file, any value above 0 uses it for validation, and 0 trains on it too. Otherwise,
+            share of the training sentences that is held out for validation.
     """
 
     tags: Tags = "upos"
     folder: str | None = None
+    column: int | None = None
     min_count: int = 2
 
     name: ClassVar[str] = "pos"
@@ -56,6 +67,8 @@ class POS(Stored):
         super().__post_init__()
         checks.one_of("tags", self.tags, get_args(Tags))
         checks.integer("min_count", self.min_count, minimum=1)
+        if self.column is not None:
+            checks.integer("column", self.column, minimum=1)
         if self.folder is not None:
             object.__setattr__(self, "folder", str(Path(self.folder).resolve()))
 
@@ -71,15 +84,18 @@ class POS(Stored):
 
     def _read(self) -> tuple[Parts, tuple[tuple[str, ...], ...], tuple[str, ...]]:
         folder = source(self.data_sets[0]) if self.folder is None else Path(self.folder)
-        return _treebank(folder, self.tags, self.min_count)
+        return _treebank(folder, self.tags, self.column, self.min_count)
 
 
 @lru_cache(maxsize=2)
-def _treebank(folder: Path, tags: Tags, min_count: int) -> tuple[Parts, tuple[tuple[str, ...], ...], tuple[str, ...]]:
-    files = {split: _file(folder, word) for split, word in FILES.items()}
-    key = re.sub(r"[^\w.-]", "_", f"{folder.name}-{tags}-{min_count}")
-    arrays = cached(f"pos/{key}", 1, list(files.values()), lambda: _parsed(files, tags, min_count))
-    train, validation, test = (_examples(arrays, split) for split in SPLITS)
+def _treebank(
+    folder: Path, tags: Tags, column: int | None, min_count: int
+) -> tuple[Parts, tuple[tuple[str, ...], ...], tuple[str, ...]]:
+    files = _files(folder)
+    key = re.sub(r"[^\w.-]", "_", f"{folder.name}-{tags if column is None else column}-{min_count}")
+    arrays = cached(f"pos/{key}", 2, list(files.values()), lambda: _parsed(files, tags, column, min_count))
+    train, test = _examples(arrays, "train"), _examples(arrays, "test")
+    validation = _examples(arrays, "validation") if "validation" in files else None
     words = tuple(tuple(unpack_strings(arrays[f"words_{n}"])) for n in range(COLUMNS))
     return Parts(train, test, validation), words, tuple(unpack_strings(arrays["tags"]))
 
@@ -89,8 +105,10 @@ def _examples(arrays: dict[str, np.ndarray], split: Split) -> Examples:
     return Examples(Ragged(arrays[f"{split}_inputs"], lengths), Ragged(arrays[f"{split}_targets"], lengths))
 
 
-def _parsed(files: dict[str, Path], tags: Tags, min_count: int) -> dict[str, np.ndarray]:
-    sentences = {split: _sentences(file, tags) for split, file in files.items()}
+def _parsed(files: dict[Split, Path], tags: Tags, column: int | None, min_count: int) -> dict[str, np.ndarray]:
+    sentences = {split: read_sentences(file, tags, column) for split, file in files.items()}
+    if "test" not in sentences:
+        sentences["train"], sentences["test"] = _divided(files["train"], sentences["train"])
     vocabularies = word_vocabularies((word for s in sentences["train"] for word in s.words), min_count)
     names = sorted({tag for all_of_it in sentences.values() for sentence in all_of_it for tag in sentence.tags})
     arrays = {f"words_{n}": pack_strings(v.words(range(len(v)))) for n, v in enumerate(vocabularies)}
@@ -103,20 +121,36 @@ def _parsed(files: dict[str, Path], tags: Tags, min_count: int) -> dict[str, np.
     return arrays
 
 
-def _file(folder: Path, word: str) -> Path:
-    """The file of one split: en_ewt-ud-dev.conllu, dev.txt, …"""
-    paths = [p for suffix in ("conllu", "txt", "conllu.gz", "txt.gz") for p in sorted(folder.glob(f"*{word}.{suffix}"))]
-    if not paths:
-        raise checks.InputError(
-            f"{folder} has no {word}.conllu and no {word}.txt. It must have train, dev and test files, .conllu or .txt."
-        )
-    return paths[0]
+def _divided(path: Path, sentences: list[TaggedSentence]) -> tuple[list[TaggedSentence], list[TaggedSentence]]:
+    """Training and test sentences, if there is no test file. The split does not depend on the seed of a run."""
+    if len(sentences) < 3:
+        checks.fail(str(path), "have at least three sentences, for training, validation and test", len(sentences))
+    order = np.random.default_rng(0).permutation(len(sentences))
+    held = set(order[: max(1, round(TEST_SHARE * len(sentences)))].tolist())
+    train = [sentence for n, sentence in enumerate(sentences) if n not in held]
+    return train, [sentences[n] for n in sorted(held)]
 
 
-def _sentences(path: Path, tags: Tags) -> list[TaggedSentence]:
-    if ".conllu" in path.suffixes:
-        return [TaggedSentence(s.forms, s.upos if tags == "upos" else s.xpos) for s in read_conllu(path)]
-    return read_tagged_lines(path)
+def _files(folder: Path) -> dict[Split, Path]:
+    """The file of each split that a folder has: en_ewt-ud-dev.conllu, dev.txt, eng.testa, …"""
+    if folder.is_file():
+        return {"train": folder}
+    files = {split: path for split, words in FILES.items() if (path := _file(folder, words)) is not None}
+    if "train" not in files:
+        raise checks.InputError(f"{folder} has no train.conllu and no train.txt. dev and test files are optional.")
+    return files
+
+
+def _file(folder: Path, words: Sequence[str]) -> Path | None:
+    patterns = [f"*{word}{suffix}" for word in words for suffix in SUFFIXES] + [f"*.{word}" for word in words]
+    return next((path for pattern in patterns for path in sorted(folder.glob(pattern)) if path.is_file()), None)
+
+
+def read_sentences(path: Path, tags: Tags, column: int | None) -> list[TaggedSentence]:
+    """The sentences of a file with their labels."""
+    if ".conllu" not in path.suffixes:
+        return read_tagged_lines(path, column)
+    return [s.tagged(tags) for s in read_conllu(path)] if column is None else read_conllu_column(path, column)
 
 
 def word_vocabularies(words: Iterable[str], min_count: int) -> list[Vocabulary]:

@@ -1,4 +1,4 @@
-"""Sentences with a tag per word: the ten columns of CoNLL-U, or a word and its tag per line."""
+"""Sentences with a tag per word: the ten columns of CoNLL-U, or a line per word with the word and its tags."""
 
 from __future__ import annotations
 
@@ -13,10 +13,18 @@ OPEN = ("ADJ", "ADV", "INTJ", "NOUN", "PROPN", "VERB")
 CLOSED = ("ADP", "AUX", "CCONJ", "DET", "NUM", "PART", "PRON", "SCONJ")
 UPOS = {*OPEN, *CLOSED, "PUNCT", "SYM", "X", "_"}
 COLUMNS = 10
+DOCUMENT = "-DOCSTART-"  # CoNLL-2003 begins each text with such a line
 NUMBER = r"[1-9]\d{0,17}"  # Python does not parse thousands of digits
 WORD = re.compile(NUMBER)
 # A line 2-3 ("don't") repeats words 2 and 3, and a line 8.1 is a word that is not in the text. Both are skipped.
 SKIPPED = re.compile(rf"{NUMBER}-{NUMBER}|(?:0|{NUMBER})\.{NUMBER}")
+
+
+class TaggedSentence(NamedTuple):
+    """The words of one sentence with one tag each."""
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
 
 
 class Sentence(NamedTuple):
@@ -26,12 +34,9 @@ class Sentence(NamedTuple):
     upos: tuple[str, ...]
     xpos: tuple[str, ...]
 
-
-class TaggedSentence(NamedTuple):
-    """The words of one sentence with one tag each."""
-
-    words: tuple[str, ...]
-    tags: tuple[str, ...]
+    def tagged(self, tags: str) -> TaggedSentence:
+        """The words with one kind of tags: upos or xpos."""
+        return TaggedSentence(self.forms, self.upos if tags == "upos" else self.xpos)
 
 
 class _Words:
@@ -96,30 +101,60 @@ def read_conllu(path: Path) -> list[Sentence]:
     return sentences
 
 
-def read_tagged_lines(path: Path) -> list[TaggedSentence]:
-    """The sentences of a file with one word and its tag per line and a blank line after each sentence."""
+def read_conllu_column(path: Path, column: int) -> list[TaggedSentence]:
+    """The sentences of a .conllu file with the content of one of its ten columns as tags, counted from 0."""
+    checks.integer("column", column, minimum=2, maximum=COLUMNS - 1)
+    read_conllu(path)  # checks the file
+    sentences: list[list[tuple[str, str]]] = [[]]
+    for line in text_lines(read_bytes(path), path):
+        fields = line.split("\t")
+        if not line:
+            sentences.append([])
+        elif not line.startswith("#") and not SKIPPED.fullmatch(fields[0]):
+            sentences[-1].append((fields[1], fields[column] or "_"))
+    return [TaggedSentence(*zip(*words, strict=True)) for words in sentences if words]
+
+
+def read_tagged_lines(path: Path, column: int | None = None) -> list[TaggedSentence]:
+    """The sentences of a file with one word and its tags per line and a blank line after each sentence.
+
+    `column` has the tags; column 0 has the word. Without it, each line has one word and one tag.
+    """
     tagged = []
     for sentence in _line_sentences(path):
         for number, line, fields in sentence:
-            if len(fields) != 2 or not all(fields):
-                damaged(path, f"line {number}", f"{line!r} is not one word and one tag, separated by a tab or spaces")
-        tagged.append(TaggedSentence(*zip(*(fields for _, _, fields in sentence), strict=True)))
+            _check_fields(path, number, line, fields, column)
+        tagged.append(
+            TaggedSentence(*zip(*((fields[0], fields[column or 1]) for _, _, fields in sentence), strict=True))
+        )
     return tagged
 
 
-def read_words(path: Path) -> list[TaggedSentence]:
-    """The sentences of a .txt file with a word and its tag per line, or with one word per line and no tags."""
+def _check_fields(path: Path, number: int, line: str, fields: list[str], column: int | None) -> None:
+    if column is not None:
+        if not 1 <= column < len(fields) or not (fields[0] and fields[column]):
+            rule = f"have a word in column 0 and a label in column {column}, separated by a tab or spaces"
+            raise checks.InputError(f"{path}, line {number} must {rule}; got {line!r}.")
+    elif len(fields) > 2:
+        choice = f"Choose the one with the labels by --column, from 1 to {len(fields) - 1}; column 0 is the word."
+        raise checks.InputError(f"{path}, line {number} has {len(fields)} columns: {line!r}. {choice}")
+    elif len(fields) != 2 or not all(fields):
+        damaged(path, f"line {number}", f"{line!r} is not one word and one tag, separated by a tab or spaces")
+
+
+def read_words(path: Path, column: int | None = None) -> list[TaggedSentence]:
+    """The sentences of a file with a word and its tags per line, or with one word per line and no tags."""
     sentences = _line_sentences(path)
     entries = [entry for sentence in sentences for entry in sentence]
     fields_each = len(entries[0][2])
     for number, line, fields in entries:
-        if len(fields) != fields_each or fields_each > 2 or not all(fields):
+        if len(fields) != fields_each or (fields_each > 2 and column is None) or not all(fields):
             raise checks.InputError(
                 f"{path}, line {number} must be one word, or one word and its tag as on all lines; got {line!r}. "
                 "Write one word per line and a blank line after each sentence."
             )
-    if fields_each == 2:
-        return read_tagged_lines(path)
+    if fields_each > 1 and (column or 1) < fields_each:
+        return read_tagged_lines(path, column)
     return [TaggedSentence(tuple(fields[0] for _, _, fields in sentence), ()) for sentence in sentences]
 
 
@@ -129,6 +164,8 @@ def _line_sentences(path: Path) -> list[list[tuple[int, str, list[str]]]]:
     content = read_bytes(path)
     # Such files are often written by hand: the last line break may be missing, and there may be extra blank lines.
     for number, line in enumerate(text_lines(content.removesuffix(b"\n") + b"\n", path), 1):
+        if line.startswith(DOCUMENT):
+            continue
         if line.strip():
             sentences[-1].append((number, line, line.split("\t") if "\t" in line else line.split()))
         else:

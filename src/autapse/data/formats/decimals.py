@@ -66,7 +66,7 @@ def parse(
     plain = good & also & readable & (whole >= 0) & (whole <= 16) & (part <= _MOST) & (whole + part > 0)
     with np.errstate(over="ignore"):
         mantissa = integer * _TENS[np.minimum(part, 19)] + fraction
-    exact = (whole + part <= 18) & (mantissa < _U(2**53)) & (power == 0)
+    exact = (whole + part <= 18) & (part <= 16) & (mantissa < _U(2**53)) & (power == 0)
     divisor = _POWERS[60 + np.minimum(part, _MOST)]
     values = mantissa / divisor
     if not exact.all():
