@@ -116,7 +116,7 @@ class Forecaster(SequenceModel):
     def _blocked(self, own: Tensor, known: Tensor, keys: Any = None) -> Tensor:
         """The next `block` steps, [B, block, K, 1 + extra], from the history and the known channels up to their end."""
         center, scale = self._unit(own, int(self.kind))
-        known = (known - self.channel_mean[-self.known :]) / self.channel_scale[-self.known :] if self.known else known
+        known = self._scaled(known)
         features = self._features((own - center) / scale, known)  # [K, B, F]
         line = torch.bmm(features, self.line).permute(1, 2, 0)  # [B, block, K]
         raw = self.at_end(self._network_input(own, known), None, keys).view(len(own), self.block, self.targets, -1)
@@ -139,6 +139,11 @@ class Forecaster(SequenceModel):
         center = own.mean(1, keepdim=True)
         deviation = (own - center).square().mean(1, keepdim=True).sqrt() + TINY * center.abs() + SMALLEST
         return (center if KINDS[kind] == "mean" else own[:, -1:]), deviation
+
+    def _scaled(self, known: Tensor) -> Tensor:
+        """The known channels, standardised."""
+        last = slice(self.own + self.known, None)
+        return (known - self.channel_mean[last]) / self.channel_scale[last]
 
     def _network_input(self, own: Tensor, known: Tensor) -> Tensor:  # [B, W, 3 * own + 2 * known]
         """The normalised window, its level and its deviation, and the known channels at each step and ahead."""
@@ -189,8 +194,8 @@ class Forecaster(SequenceModel):
             for batch in (validation if held else train)():
                 own, known = self._parts(batch.inputs.double())
                 center, scale = self._unit(own, kind)
-                known = (known - self.channel_mean[-self.known :]) / self.channel_scale[-self.known :]
-                features = self._features((own - center) / scale, known[:, : self.window + self.block])[channel]
+                ahead = self._scaled(known)[:, : self.window + self.block]
+                features = self._features((own - center) / scale, ahead)[channel]
                 unit = batch.targets[:, -1, channel, None].double()  # the loss divides by it too
                 wanted = batch.targets[:, : self.block, channel].double() - center[:, :, channel]
                 yield features * (scale[:, :, channel] / unit), wanted / unit
@@ -297,7 +302,9 @@ class Forecaster(SequenceModel):
             checks.fail("intervals", "be None, since the model was trained with intervals=none", intervals)
         given = read_given(history, None, self.expected._replace(columns=len(self.order)))
         own, future = self._read(given.series, known, count)
-        parts = [self._limits(*part, count, levels, seed) for part in zip(own.split(BATCH), future.split(BATCH))]
+        parts = [
+            self._limits(*part, count, levels, seed) for part in zip(own.split(BATCH), future.split(BATCH), strict=True)
+        ]
         made = [torch.cat(part).cpu().numpy() for part in zip(*parts, strict=True)]
         made = [one[:, :, 0] if self.targets == 1 else one for one in made]
         made = [one[0] if given.form == "single" else one for one in made]
@@ -319,7 +326,7 @@ class Forecaster(SequenceModel):
         return self._limits(*self._parts(x), self.horizon, levels, seed)
 
     def _read(self, series: list[np.ndarray], known: Any, steps: int) -> tuple[Tensor, Tensor]:
-        """The last window of each series, [N, W, own], and its known channels up to the last step, [N, W + n, known]."""
+        """The last window of each series, [N, W, own], and its known channels to the last step, [N, W + n, known]."""
         short = [len(one) for one in series if len(one) < self.window]
         if short:
             rule = f"have at least {self.window} steps, which the model reads"
@@ -359,16 +366,16 @@ class Forecaster(SequenceModel):
             if steps <= self.block:
                 output = self._blocked(own, known)[:, :steps]
                 values = output[..., 0]
-                offsets = [(self.offset(output, torch.full_like(values, score))) for score in scores]
-                under = [(self.offset(output, torch.full_like(values, -score))) for score in scores]
-                lower, upper = ([values + one for one in part] for part in (under, offsets))
+                lower = [values + self.offset(output, torch.full_like(values, -score)) for score in scores]
+                upper = [values + self.offset(output, torch.full_like(values, score)) for score in scores]
             else:
                 values = self._rolled(own, known, steps)
                 lower, upper = self._quantiles(own, known, steps, levels, seed)
         finally:
             self.train(was_training)
-        none = values.new_zeros(*values.shape, 0)
-        return values, *(torch.stack(part, dim=-1) if part else none for part in (lower, upper))
+        if not levels:
+            return values, values.new_zeros(*values.shape, 0), values.new_zeros(*values.shape, 0)
+        return values, torch.stack(lower, dim=-1), torch.stack(upper, dim=-1)
 
     def _quantiles(
         self, own: Tensor, known: Tensor, steps: int, levels: Sequence[float], seed: int
@@ -381,10 +388,11 @@ class Forecaster(SequenceModel):
         rows = []
         for one, future in zip(own, known, strict=True):
             draws = torch.randn(shape, generator=random).to(own)
-            copies = (part.expand(PATHS, *part.shape) for part in (one, future))
-            rows.append(self._rolled(*copies, steps, draws))
+            history, ahead = one.expand(PATHS, *one.shape), future.expand(PATHS, *future.shape)
+            rows.append(self._rolled(history, ahead, steps, draws))
         paths = torch.stack(rows)  # [B, PATHS, steps, K]
-        return tuple([paths.quantile(0.5 + sign * level / 2, dim=1) for level in levels] for sign in (-1, 1))  # type: ignore[return-value]
+        lower = [paths.quantile((1 - level) / 2, dim=1) for level in levels]
+        return lower, [paths.quantile((1 + level) / 2, dim=1) for level in levels]
 
     # Rolling forecasts ------------------------------------------------------------------------------------------------
 

@@ -22,7 +22,6 @@ class Sums(NamedTuple):
     features: Tensor  # AᵀA, [p, p]
     mixed: Tensor  # AᵀB, [p, h]
     targets: Tensor  # the sum of the squares of B
-    count: int
 
     @classmethod
     def of(cls, rows: Iterable[tuple[Tensor, Tensor]]) -> Sums | None:
@@ -30,7 +29,7 @@ class Sums(NamedTuple):
         total: Sums | None = None
         for features, targets in rows:
             A, B = features.double(), targets.double()
-            own = cls(A.T @ A, A.T @ B, B.square().sum(), B.numel())
+            own = cls(A.T @ A, A.T @ B, B.square().sum())
             total = own if total is None else total + own
         return total
 

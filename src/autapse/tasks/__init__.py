@@ -46,7 +46,8 @@ STORED: tuple[type[Stored], ...] = (
     *(MNIST, FashionMNIST, CIFAR10, NoisyCIFAR10, HAR, DSA, Speech, Yelp, IMDB),
     *(PTB, POS, BAbI, Archive, OwnSeries),
 )
-TASKS: dict[str, type[Task]] = {task.name: task for task in (*GENERATED, *STORED, Forecast)}
+EVERY: tuple[type[Task], ...] = (*GENERATED, *STORED, Forecast)
+TASKS: dict[str, type[Task]] = {task.name: task for task in EVERY}
 
 
 def task_class(name: str) -> type[Task]:

@@ -34,9 +34,9 @@ class Data:
         inputs: Sequences, [N, T, D], zero after the end of each sequence; or ragged, with steps of shape [D]. Columns
             of words have integers.
         targets: Regression: [N, K] float32. Regression per step: ragged, with steps of shape [K] float32.
-            Classification and question answering: [N] int64. Forecasting: [N, horizon + 1, K] float32; the last row is
-            the size of a typical error of the series, by which the loss is divided. Tagging and language: one class per step, [N, T] int64
-            with IGNORE after the end, or ragged.
+            Classification and question answering: [N] int64. Tagging and language: one class per step, [N, T] int64
+            with IGNORE after the end, or ragged. Forecasting: [N, horizon + 1, K] float32; the last row is the size of
+            a typical error of the series, by which the loss is divided.
         lengths: [N] int64; None if every sequence has T steps, or if the inputs are ragged.
         span: Read the sequences in pieces of this many steps; None: read them whole.
         carry: Pass the state from one piece to the next; False: every piece starts from zero.

@@ -374,4 +374,3 @@ def _checksum(history: History) -> str:
     digest = hashlib.sha256(np.ascontiguousarray(history.values.values).tobytes())
     digest.update(history.values.lengths.tobytes())
     return digest.hexdigest()
-

@@ -116,7 +116,8 @@ def read_history(path: Path, layout: FileLayout, known: Sequence[str] = ()) -> E
         end = len(values) - int(np.argmin(empty[::-1])) if not empty.all() else 0
         _check_gaps(path, name if found.names else "", values[:end], channels)
         if not end:
-            raise checks.InputError(f"{path} has no values of {', '.join(channels[n] for n in rest)} in series {name!r}.")
+            listed = ", ".join(channels[place] for place in rest)
+            raise checks.InputError(f"{path} has no values of {listed} in series {name!r}.")
         past.append(values[:end])
         future.append(values[end:])
     return Ends(History(Ragged.of(past), channels, names), future)

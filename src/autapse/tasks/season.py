@@ -28,19 +28,24 @@ def find_season(series: Sequence[np.ndarray], longest: int = LONGEST) -> int:
         12
     """
     most = min(longest, LONGEST, max((len(one) for one in series), default=0) // 3)
+    if most < 2:
+        return 1
     long = [np.asarray(one, dtype=np.float64) for one in series if len(one) >= 3 * most]
-    season = _peak([autocorrelation(one, most) for one in long], most)
+    season = _peak([autocorrelation(one, most) for one in long], most, 1)
     # Level shifts hide a season. Changes from step to step show it, if the largest ones are clipped.
-    return season if season > 1 else _peak([autocorrelation(_clipped(np.diff(one)), most) for one in long], most)
+    return season if season > 1 else _peak([autocorrelation(_clipped(np.diff(one)), most) for one in long], most, 2)
 
 
-def _peak(curves: list[np.ndarray], most: int) -> int:
-    """The first of the highest peaks of the mean autocorrelation; 1 if it has none."""
+def _peak(curves: list[np.ndarray], most: int, first: int) -> int:
+    """The first of the highest peaks of the mean autocorrelation; 1 if it has none.
+
+    The peak at lag 0 ends at lag `first` or later. Noise makes neighbouring changes look opposite, at lag 1.
+    """
     curves = [curve for curve in curves if np.isfinite(curve).all()]
-    if most < 2 or not curves:
+    if not curves:
         return 1
     curve = np.mean(curves, axis=0)
-    below = np.flatnonzero(curve < curve[0] / 4)  # the peak at lag 0 ends here
+    below = first + np.flatnonzero(curve[first:] < LEAST / 2)
     lags = np.arange(max(below[0], 2), most) if len(below) else np.arange(0)
     noise = NOISE / np.sqrt(3 * most * len(curves))
     peaks = [lag for lag in lags if curve[lag] >= max(curve[lag - 1], curve[lag + 1], LEAST, noise)]

@@ -48,8 +48,7 @@ def pinball(error: Tensor, levels: tuple[float, ...]) -> Tensor:  # [..., 2 * le
     >>> pinball(torch.tensor([[1.0, -2.0]]), (0.8,)).tolist()
     [0.15000000596046448]
     """
-    shares = torch.tensor([*((1 - level) / 2 for level in levels), *((1 + level) / 2 for level in levels)])
-    shares = shares.to(error)
+    shares = error.new_tensor([*((1 - level) / 2 for level in levels), *((1 + level) / 2 for level in levels)])
     return torch.maximum(shares * error, (shares - 1) * error).mean(-1)
 
 

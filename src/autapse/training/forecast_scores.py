@@ -122,7 +122,9 @@ def forecast_report(model: Forecaster, task: Forecasting, split: Split = "test")
     )
 
 
-def _coverage(model: Forecaster, windows: np.ndarray, wanted: np.ndarray, levels: tuple[float, ...]) -> dict[str, float]:
+def _coverage(
+    model: Forecaster, windows: np.ndarray, wanted: np.ndarray, levels: tuple[float, ...]
+) -> dict[str, float]:
     if not levels:
         return {}
     if model.block < model.horizon:  # random paths take time
