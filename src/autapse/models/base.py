@@ -238,7 +238,7 @@ class SequenceModel(nn.Module):
         """The output and the final state; the state is None for models that read whole sequences."""
         return self(x, lengths), None
 
-    def start_from(self, train: Batches, validation: Batches) -> bool:
+    def start_from(self, train: Batches, validation: Batches) -> float | None:
         """Compute initial weights from the training data, before the first training step; by default none.
 
         Args:
@@ -246,9 +246,9 @@ class SequenceModel(nn.Module):
             validation: the same for the validation batches; there may be none.
 
         Returns:
-            Whether the model is worth a validation now, since it may be the best one.
+            None; or, if the model is good already, by how much training must lower the validation loss to be worth it.
         """
-        return False
+        return None
 
     @property
     def depends_on_position(self) -> bool:

@@ -104,7 +104,8 @@ def read_history(path: Path, layout: FileLayout, known: Sequence[str] = ()) -> E
     Returns:
         The series up to their ends, and what is known after that. A missing value anywhere else is an error.
     """
-    found = read_sequences(path, replace(layout, targets=None, form="long", single=True, missing=True))
+    single = not layout.sequence
+    found = read_sequences(path, replace(layout, targets=None, form="long", single=single, missing=True))
     width = found.inputs.values.shape[1]
     channels = found.channels or tuple(f"x{n + 1}" for n in range(width))
     names = found.names or tuple(str(n) for n in range(len(found.inputs)))

@@ -87,7 +87,7 @@ class Loop:
         torch.manual_seed(self.settings.seed)
         self.model = make_model(config.task, config.model, self.settings.device, self.signature)
         parts = (partial(in_order, part, MANY) for part in (self.train_data, self.validation_data))
-        self.validate_start = self.model.start_from(*parts)
+        self.needed_gain = self.model.start_from(*parts)
         if self.train_data.carry and self.model.depends_on_position:
             rule = "be the same at every step if the state is carried from span to span"
             checks.fail("cell", rule, config.model.cell, "Use eta=shared, or --no-carry to start every span from zero.")
@@ -117,8 +117,9 @@ class Loop:
         progress = self.progress
         clock = time.perf_counter() - progress.seconds
         self.show.begin(progress.step, self.steps)
-        if self.validate_start and progress.step == 0:
+        if self.needed_gain is not None and progress.step == 0:
             self._score()
+            progress.best_loss = None if progress.best_loss is None else progress.best_loss - self.needed_gain
         while not progress.finished:
             loss, norm, rate = self._train_once()
             progress.step += 1
