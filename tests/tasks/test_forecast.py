@@ -7,7 +7,7 @@ from autapse.checks import InputError
 from autapse.tasks import SPLITS, Forecast, ForecastArrays
 from autapse.tasks.forecast_baselines import StraightLine, naive, scaled_error_unit, seasonal_naive
 from autapse.tasks.season import find_season
-from autapse.tasks.windows import MOST, Plan, thinned
+from autapse.tasks.windows import MOST, TimeSplit, thinned
 
 SERIES = np.sin(np.arange(150) / 5) + np.arange(150) / 50
 
@@ -44,9 +44,9 @@ def test_no_step_is_forecast_in_two_splits_and_the_splits_follow_one_another():
 
 
 def test_shares_are_shares_of_the_steps():
-    plan = Plan(1000, window=10, horizon=5, validation=0.25, test=0.2)
+    plan = TimeSplit(1000, window=10, horizon=5, validation=0.25, test=0.2)
     assert plan.ends == {"train": 600, "validation": 800, "test": 1000}
-    assert Plan(1000, 10, 5, 0.0, 0.0).ends == {"train": 1000, "validation": 1000, "test": 1000}
+    assert TimeSplit(1000, 10, 5, 0.0, 0.0).ends == {"train": 1000, "validation": 1000, "test": 1000}
     task = ForecastArrays(SERIES, horizon=4, window=10, validation=0.0, test_share=0.0)
     assert [len(task.split(split, 0)) for split in SPLITS] == [150 - 10 - 4 + 1, 0, 0]
 

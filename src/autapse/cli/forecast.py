@@ -107,7 +107,7 @@ def error_table(report: ForecastReport) -> Any:
 
 def draw(folder: Path, model: Forecaster, task: Forecasting) -> str:
     """Draw the last forecast of the test part. Returns a line with the path, or with the way to install matplotlib."""
-    from autapse.diagnostics.plots import Forecast, plot_forecasts
+    from autapse.diagnostics.plots import ForecastPanel, plot_forecasts
     from autapse.training.forecast_scores import window_forecasts
 
     part, shape = task.part("test"), task.shape
@@ -120,7 +120,7 @@ def draw(folder: Path, model: Forecaster, task: Forecasting) -> str:
     for k, name in enumerate(shape.targets[:PANELS]):
         limits: list[np.ndarray] = [part[0, :, k, 0] for part in made[1:]] if levels else []
         panels.append(
-            Forecast(
+            ForecastPanel(
                 title=name if len(task.plans) == 1 else f"{task.history().names[series]}: {name}",
                 first=first,
                 origin=origin,

@@ -51,19 +51,19 @@ def plot_curves(
 
 
 @dataclass(frozen=True)
-class Forecast:
+class ForecastPanel:
     """One forecast with what really happened."""
 
     title: str  # above the panel
     first: int  # the step of the first value
     origin: int  # the last step before the forecast
     values: Sequence[float]  # the series, before and after the origin
-    forecast: Sequence[float]
+    forecast: Sequence[float]  # the values of the forecast
     limits: Sequence[Sequence[float]] = ()  # the lower and the upper limit of a prediction interval
     interval: str = ""  # what the interval is
 
 
-def plot_forecasts(path: Path, forecasts: Sequence[Forecast]) -> None:
+def plot_forecasts(path: Path, forecasts: Sequence[ForecastPanel]) -> None:
     """Draw forecasts below one another, as a PNG file.
 
     Args:

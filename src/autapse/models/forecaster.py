@@ -25,7 +25,7 @@ TINY = 1e-6  # smallest deviation of a window, relative to its values
 SMALLEST = 1e-30
 SHORT = 4  # steps; the deviation of a shorter window means little
 GAIN = 0.02  # of the loss, which is about 0.8 if the errors are as those of least squares
-ENOUGH, MANY = 50, 20_000  # windows from which the size of the errors is computed
+MANY = 20_000  # windows from which the size of the errors is computed
 
 
 class Forecasts(NamedTuple):
@@ -205,13 +205,12 @@ class Forecaster(SequenceModel):
         choice = choose(kinds, self.targets, rows)
         self.kind.fill_(choice.kind)
         self.line.copy_(torch.stack(choice.weight))
-        self._start_sizes(train, validation)
+        self._start_sizes(train, validation, self.line.new_tensor(choice.growth))
         return GAIN
 
-    def _start_sizes(self, train: Batches, validation: Batches) -> None:
+    def _start_sizes(self, train: Batches, validation: Batches, growth: Tensor) -> None:
         """The size of the errors, and the first intervals, from the errors of the straight line."""
-        errors = self._errors(validation)
-        errors = self._errors(train) if len(errors) < ENOUGH else errors  # [N, block, K]
+        errors = torch.cat([growth * self._errors(train), self._errors(validation)])  # [N, block, K]
         self.size.copy_(errors.square().mean(0).sqrt() + SMALLEST)
         relative = errors / self.size
         bias = self.head.bias.view(self.block, self.targets, -1)

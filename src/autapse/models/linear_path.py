@@ -13,6 +13,7 @@ from torch import Tensor
 RIDGES = (1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 0.3, 1.0)  # relative to the mean of the diagonal
 BLOCKS = 5  # of the training windows, one of which is held out at a time
 LEAST = 20  # windows of a block
+MOST_GROWTH = 3.0
 MARGIN = 0.005  # a preferred normalisation is used if its error is larger by at most this share
 
 
@@ -55,7 +56,7 @@ class Sums(NamedTuple):
         return float(self.targets - 2 * (weight * self.mixed).sum() + (weight * (self.features @ weight)).sum())
 
 
-class Choice(NamedTuple):
+class LineChoice(NamedTuple):
     """The straight line that was chosen."""
 
     kind: int
@@ -63,13 +64,15 @@ class Choice(NamedTuple):
     ridge: float
     weight: list[Tensor]
     """One [p, h] per channel."""
+    growth: list[float]
+    """How much larger the errors on new windows are than those on the training windows, one per channel."""
 
 
 def choose(
     kinds: Sequence[int],
     channels: int,
     rows: Callable[[int, int, bool], Iterable[tuple[Tensor, Tensor]]],
-) -> Choice:
+) -> LineChoice:
     """Choose a normalisation and a ridge by cross-validation.
 
     Args:
@@ -89,7 +92,8 @@ def choose(
     limit = (1 + MARGIN) * min((error for error, *_ in trials if math.isfinite(error)), default=math.inf)
     best = {kind: min((t for t in trials if t[1] == kind), key=lambda trial: trial[0]) for kind in kinds}
     _, kind, ridge, parts = next((best[kind] for kind in kinds if best[kind][0] <= limit), trials[0])
-    return Choice(kind, ridge, [part.train.solved(ridge) for part in parts])
+    weight = [part.train.solved(ridge) for part in parts]
+    return LineChoice(kind, ridge, weight, [part.growth(ridge) for part in parts])
 
 
 class _Parts(NamedTuple):
@@ -110,9 +114,16 @@ class _Parts(NamedTuple):
 
     def error(self, ridge: float) -> float:
         """The squared error on each block without that block, and on the validation windows."""
-        total = 0.0 if self.validation is None else self.validation.error(self.train.solved(ridge))
-        if len(self.blocks) > 1:
-            total += sum(block.error((self.train - block).solved(ridge)) for block in self.blocks)
-        elif self.validation is None:
-            total = self.train.error(self.train.solved(ridge))
-        return total
+        later = 0.0 if self.validation is None else self.validation.error(self.train.solved(ridge))
+        return later + self._left_out(ridge)
+
+    def _left_out(self, ridge: float) -> float:
+        """The squared error on each block, of weights from all other blocks."""
+        if len(self.blocks) == 1:
+            return self.train.error(self.train.solved(ridge))
+        return sum(block.error((self.train - block).solved(ridge)) for block in self.blocks)
+
+    def growth(self, ridge: float) -> float:
+        """The root of the mean squared error on blocks that were left out, relative to that of the fit."""
+        fitted = self.train.error(self.train.solved(ridge))
+        return min(math.sqrt(max(self._left_out(ridge) / fitted, 1.0)), MOST_GROWTH) if fitted > 0 else 1.0

@@ -17,10 +17,10 @@ from autapse.data.formats.sequences import SINCE, FileLayout, Times
 from autapse.docstrings import inherited
 from autapse.tasks.base import SPLITS, Data, ForecastShape, Intervals, Kind, Metric, Signature, Split, Task
 from autapse.tasks.forecast_baselines import StraightLine, naive, scaled_error_unit, seasonal_naive
-from autapse.tasks.history import History, named_columns, read_history
+from autapse.tasks.history import Histories, named_columns, read_history
 from autapse.tasks.season import find_season
 from autapse.tasks.stored import standardisation
-from autapse.tasks.windows import MOST, Plan, Windows, thinned
+from autapse.tasks.windows import MOST, TimeSplit, Windows, thinned
 
 Method = Literal["one-shot", "recursive"]
 SMALLEST = 1e-4  # of a typical error, relative to the unit of MASE: rounding errors are smaller
@@ -98,7 +98,7 @@ class Forecasting(Task):
             checks.fail("known", "not have a column to forecast", min(both))
 
     @abstractmethod
-    def history(self) -> History:
+    def history(self) -> Histories:
         """All series with all their columns."""
 
     # What is read off the data ----------------------------------------------------------------------------------------
@@ -142,8 +142,8 @@ class Forecasting(Task):
         """Steps of the training part of each series, which do not depend on the window."""
         return np.array([self._plan(int(steps), 1).ends["train"] for steps in self.history().values.lengths])
 
-    def _plan(self, steps: int, window: int) -> Plan:
-        return Plan(steps, window, self.horizon, self.validation, self.test_share)
+    def _plan(self, steps: int, window: int) -> TimeSplit:
+        return TimeSplit(steps, window, self.horizon, self.validation, self.test_share)
 
     def _found_season(self, targets: tuple[str, ...]) -> int:
         history, ends = self.history(), self._train_steps()
@@ -163,7 +163,7 @@ class Forecasting(Task):
         return max(min(wanted, room), min(least, max(shortest - self.horizon, 1)))
 
     @cached_property
-    def plans(self) -> list[Plan]:
+    def plans(self) -> list[TimeSplit]:
         """Where the windows of each series are."""
         history = self.history()
         plans = [self._plan(int(steps), self.shape.window) for steps in history.values.lengths]
@@ -319,11 +319,11 @@ class Forecast(Forecasting):
         """What the columns of the file are."""
         return FileLayout(self.sequence_column, self.time_column, times=self.times, time_step=self.time_step)
 
-    def history(self) -> History:
+    def history(self) -> Histories:
         return self._history
 
     @cached_property
-    def _history(self) -> History:
+    def _history(self) -> Histories:
         return read_history(Path(self.path), self.layout, self.known).history
 
 
@@ -335,11 +335,12 @@ class ForecastArrays(Forecasting):
         series: One series, [T] or [T, D]; or a list of them, of any lengths.
         channels: Names of the D channels; by default x1, x2, ...
         sha256: Checksum of the arrays; set by the task. A resumed run must have the same checksum.
+        options: The options of all forecasting tasks, by name.
 
     Example:
-        >>> task = ForecastArrays(np.sin(np.arange(200) / 5), horizon=10, window=30)
-        >>> task.shape.season, len(task.split("test", seed=0))
-        (31, 31)
+        >>> task = ForecastArrays(np.sin(2 * np.pi * np.arange(200) / 20), horizon=10)
+        >>> task.shape.season, task.shape.window, len(task.split("test", seed=0))
+        (20, 25, 31)
     """
 
     sha256: str = ""
@@ -353,7 +354,7 @@ class ForecastArrays(Forecasting):
         """The config of a run has the checksum of the arrays, not the arrays."""
         known = {"sha256": sha256, "horizon": horizon, **options}
         if series is not None:
-            history = History.of(series, channels)
+            history = Histories.of(series, channels)
             known |= {"sha256": _checksum(history), "_history": history}
         fields = {name: field.default for name, field in self.__dataclass_fields__.items()}
         for name in options:
@@ -362,15 +363,15 @@ class ForecastArrays(Forecasting):
             object.__setattr__(self, name, value)
         super().__post_init__()
 
-    def history(self) -> History:
-        history: History | None = getattr(self, "_history", None)
+    def history(self) -> Histories:
+        history: Histories | None = getattr(self, "_history", None)
         if history is None:
             remedy = "Pass them again: Trainer.resume(folder, task=ForecastArrays(...))."
             raise checks.InputError(f"This run was trained on arrays in memory, which are not in its folder. {remedy}")
         return history
 
 
-def _checksum(history: History) -> str:
+def _checksum(history: Histories) -> str:
     digest = hashlib.sha256(np.ascontiguousarray(history.values.values).tobytes())
     digest.update(history.values.lengths.tobytes())
     return digest.hexdigest()

@@ -18,7 +18,7 @@ LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True, eq=False)
-class History:
+class Histories:
     """N series of any lengths with the same channels.
 
     Args:
@@ -27,7 +27,7 @@ class History:
         names: The names of the series.
 
     Example:
-        >>> History.of([[1.0, 2.0, 3.0], [4.0, 5.0]]).values.lengths
+        >>> Histories.of([[1.0, 2.0, 3.0], [4.0, 5.0]]).values.lengths
         array([3, 2])
     """
 
@@ -36,7 +36,7 @@ class History:
     names: tuple[str, ...]
 
     @classmethod
-    def of(cls, series: Any, channels: Sequence[str] = ()) -> History:
+    def of(cls, series: Any, channels: Sequence[str] = ()) -> Histories:
         """Series from an array [T] or [T, D], or from a list of such arrays.
 
         Args:
@@ -89,7 +89,7 @@ def _array(name: str, series: Any) -> np.ndarray:  # [T, D]
 class Ends(NamedTuple):
     """Series without the rows at their ends in which only known columns have values; and those rows."""
 
-    history: History
+    history: Histories
     future: list[np.ndarray]  # [steps, channels] each
 
 
@@ -121,7 +121,7 @@ def read_history(path: Path, layout: FileLayout, known: Sequence[str] = ()) -> E
             raise checks.InputError(f"{path} has no values of {listed} in series {name!r}.")
         past.append(values[:end])
         future.append(values[end:])
-    return Ends(History(Ragged.of(past), channels, names), future)
+    return Ends(Histories(Ragged.of(past), channels, names), future)
 
 
 def _check_gaps(path: Path, series: str, values: np.ndarray, channels: Sequence[str]) -> None:

@@ -38,7 +38,7 @@ class Windows(Ragged):
 
 
 @dataclass(frozen=True)
-class Plan:
+class TimeSplit:
     """Where the windows of one series are, and in which split.
 
     A window has `window` steps of history and `horizon` steps to forecast. The steps to forecast of all windows of a
@@ -52,7 +52,7 @@ class Plan:
         test: Share of the steps that is for testing.
 
     Example:
-        >>> plan = Plan(100, window=10, horizon=5, validation=0.25, test=0.2)
+        >>> plan = TimeSplit(100, window=10, horizon=5, validation=0.25, test=0.2)
         >>> plan.ends
         {'train': 60, 'validation': 80, 'test': 100}
         >>> plan.origins("test")[[0, -1]]

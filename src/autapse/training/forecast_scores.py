@@ -37,10 +37,15 @@ class ForecastReport(Record):
     """What `forecast.json` has: how good the forecasts of a split are."""
 
     split: str
+    """The split that was scored."""
     windows: int
+    """Number of forecasts."""
     horizon: int
+    """Steps of a forecast."""
     window: int
+    """Steps of history that a forecast is made from."""
     season: int
+    """Steps after which a series repeats; 1 for none."""
     season_given: bool
     """Whether the season was given, rather than found in the training part."""
     errors: dict[str, Any] = field(default_factory=dict)
