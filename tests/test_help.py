@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import autapse
-from autapse import cells, gradient, layers, models, solve, training, unfold
+from autapse import cells, gradient, layers, models, sklearn, solve, training, unfold
 from autapse.cells.base import constructor_arguments
 from autapse.diagnostics import plots
 from autapse.diagnostics.contraction import contraction
@@ -30,6 +30,7 @@ NOT_EXPLAINED = {
 }
 NO_EXAMPLE = {
     models.SequenceModel: BASE,
+    sklearn.RecurrentEstimator: BASE,
     layers.Layer: BASE,
     cells.FormCell: "a base class: docs/extending.md has an example",
     gradient.Gradient: BASE,
@@ -62,7 +63,7 @@ def public(room: ModuleType) -> list[Any]:
     return [value for value in values if isinstance(value, type) or inspect.isfunction(value)]
 
 
-ROOMS = (training, models, autapse, layers, cells, gradient, unfold, solve)
+ROOMS = (training, sklearn, models, autapse, layers, cells, gradient, unfold, solve)
 DRAWING = (plots.Panel, plots.ForecastPanel, plots.draw_svg, plots.plot_curves, plots.plot_forecasts)
 PUBLIC = list(dict.fromkeys([*(thing for room in ROOMS for thing in public(room)), contraction, *DRAWING]))
 

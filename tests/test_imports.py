@@ -52,6 +52,7 @@ MAY_IMPORT = {
     "benchmark": TRAINING | {"results"},  # beside training
     "reproduce": TRAINING | {"tasks", "training", "results", "diagnostics"},
     "cli": TRAINING | {"reproduce", "data", "tasks", "training", "auto", "diagnostics", "benchmark"},
+    "sklearn": TRAINING | {"tasks", "data", "training", "auto"},  # estimators, beside the command line
     "__main__": {"cli"},
     "__init__": {*TRAINING, "tasks", "training", "auto", "diagnostics"},  # public names
 }

@@ -37,6 +37,7 @@ from autapse.data.formats.idx import read_idx
 from autapse.data.formats.ptb import read_ptb
 from autapse.data.formats.recordings import numbers
 from autapse.data.formats.reviews import iterate_imdb, iterate_yelp
+from autapse.data.formats.sequences import FileLayout
 from autapse.data.formats.wav import read_wav
 
 MEMORY = 3 << 30  # bytes of address space beyond what the imports take
@@ -159,10 +160,32 @@ def read_all(path: Path) -> None:
             tree.read(name)
 
 
+LAYOUTS = (
+    FileLayout(),
+    FileLayout(missing=True, times="resample"),
+    FileLayout(form="wide", missing=True),
+    FileLayout(per="step", times="input"),
+    FileLayout(channels=("speed",), single=True, targets=None),
+)
+
+
 def series_and_sequences(path: Path) -> None:
-    for read in (table.read_series, table.read_sequences):
+    for layout in LAYOUTS:
+        for read in (table.read_series, table.read_sequences):
+            try:
+                read(path, layout)
+            except InputError as error:
+                one_line(error)
+
+
+def sounds(path: Path) -> None:
+    table.read_sequences(path)
+
+
+def columns(path: Path) -> None:
+    for read in (read_words, read_tagged_lines):
         try:
-            read(path)
+            read(path, 2)
         except InputError as error:
             one_line(error)
 
@@ -175,6 +198,9 @@ CSV = "sequence,time,speed,heart ♥,target\n" + "".join(
     f"s{n},{t},{n + t},{n * t},c{n % 2}\n" for n in range(4) for t in (2, 1)
 )
 PLAIN = b"1,2\n3,4\n"
+SEMICOLONS = CSV.replace(",", ";").replace("♥;", "♥;").replace(";1;", ";1,5;").encode()
+DATES = b'sequence,time,x,target\na,2024-01-01 10:00,1,"u"\na,2024-01-01 11:30,,"u"\nb,2024-02-01 00:00,1e3,"v"\n'
+WIDE = b"id,x1,x2,x3,target\na,1,2,3,0.5\nb,4,5,,1.5\nc,7,8,9,2.5\n"
 CONLLU = (
     "# x\n" + "".join(f"{n}\tw{n}\tw\tNOUN\tNN\t_\t_\t_\t_\t_\n" for n in (1, 2)) + "3-4\tx\t_\t_\t_\t_\t_\t_\t_\t_\n\n"
 )
@@ -196,6 +222,7 @@ DSA = npz(
     activity=np.ones(2, np.uint8),
     subject=np.ones(2, np.uint8),
 )
+STEPS = npz(inputs=np.ones((3, 4, 2)), targets=np.ones((3, 4, 1)), channels=np.array(["speed", "b"]))
 NPZ = npz(inputs=np.ones((4, 3, 2)), targets=np.array(list("abab")), lengths=np.array([1, 2, 3, 3]))
 
 # Name, a valid content or a function that draws one, and who reads it.
@@ -205,6 +232,13 @@ CORPUS: list[tuple[str, bytes | Callable[[random.Random], bytes], Reader]] = [
     ("x.tsv", TSV, series_and_sequences),
     ("x.csv", CSV.encode(), series_and_sequences),
     ("y.csv", PLAIN, series_and_sequences),
+    ("semicolons.csv", SEMICOLONS, series_and_sequences),
+    ("dates.csv", DATES, series_and_sequences),
+    ("wide.csv", WIDE, series_and_sequences),
+    ("table.tsv", CSV.replace(",", "\t").encode(), series_and_sequences),
+    ("steps.npz", STEPS, series_and_sequences),
+    ("sound.wav", wav(), sounds),
+    ("x.conll", b"-DOCSTART- -X- O\n\nthe DT B-NP\ncat NN I-NP\n\nsat VB B-VP\n", columns),
     ("x.npz", NPZ, series_and_sequences),
     ("y.npz", forged_npz, series_and_sequences),
     ("x.npy", npy(np.ones((4, 3, 2))), series_and_sequences),

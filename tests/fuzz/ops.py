@@ -443,7 +443,7 @@ def fuzz_implicit(rng: random.Random) -> str:
     right = rng.random() < 0.3
     z, v = (torch.randn(layout.total, hidden, dtype=dtype) for _ in range(2))
     colour = rng.randrange(len(layout.colours))
-    rows, other = layout.colours[colour], layout.other(colour)
+    rows, other = layout.colours[colour], layout.others[colour]
     index = [layout.neighbours[colour][offset] for offset in stencil]
     h = torch.empty(rows.stop - rows.start, hidden, dtype=dtype)
     slope = torch.empty(2 * J + SLOPE_PARTS, len(h), hidden, dtype=dtype)

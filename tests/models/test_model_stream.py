@@ -131,7 +131,7 @@ def test_a_stream_keeps_the_mode_of_its_model():
 )
 def test_models_that_need_the_whole_sequence(settings, reason):
     rule = "model must look back only, to read one step at a time; got"
-    with pytest.raises(checks.InputError, match=f"{rule} '{reason}.*Train the model with --streaming"):
+    with pytest.raises(checks.InputError, match=f"{rule} '{reason}.*Train the model with streaming=True"):
         Classifier(**{"cell": "gru", "input_size": 2, "output_size": 3, **settings}).stream()
 
 
@@ -145,7 +145,7 @@ def test_questions_are_read_as_a_whole():
     ("step", "message"),
     [
         ([1.0, 2.0, 3.0], r"x must have shape \(2,\) \(left, right\); got \(3,\)"),
-        ([1.0, float("nan")], r"x must have no missing values \(NaN\).*Fill them, or train with --missing"),
+        ([1.0, float("nan")], r"x must have no missing values \(NaN\).*Fill them, or train with missing"),
         ([1.0, float("inf")], "x must have finite values"),
         (["a", "b"], "x must have numbers"),
         ({"left": 1.0}, "x must have a column for every channel of the training data, also 'right'"),

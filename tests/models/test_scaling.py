@@ -114,7 +114,7 @@ def test_scaling_is_saved_with_the_weights():
         ({"missing": "zero"}, "missing must be one of mask, forward, mean, error"),
         (
             {"level_mean": [1.0, 1.0], "level_scale": [1.0, 1.0], "streaming": True},
-            "scaling must not need the whole series with streaming; got 'series'. Train with --scaling channel",
+            "scaling must not need the whole series with streaming; got 'series'. Use scaling=.channel",
         ),
     ],
 )

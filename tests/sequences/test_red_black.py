@@ -33,7 +33,7 @@ def test_rows_and_neighbours(lengths: list[int], stencil: tuple[int, ...], edges
     packed = sorted(rows)
     assert layout.packed.tolist() == [packed.index(place) for place in rows]
     for colour, part in enumerate(layout.colours):
-        other = layout.other(colour)
+        other = layout.others[colour]
         size = other.stop - other.start
         for offset, index in layout.neighbours[colour].items():
             for (t, b), found in zip(rows[part], index.tolist(), strict=True):

@@ -145,3 +145,47 @@ def test_a_run_of_an_older_version_keeps_its_scaling_and_has_no_names_of_channel
 def test_names_of_channels_must_be_as_many_as_the_channels():
     with pytest.raises(checks.InputError, match="channels must name all 3 channels of x"):
         ArrayTask(X, CLASSES, channels=["x", "y"])
+
+
+VALUES = X[:, :, 0]
+
+
+@pytest.mark.parametrize(
+    ("y", "targets", "kind", "outputs"),
+    [
+        (VALUES, "step", "regression per step", 1),
+        (VALUES, "series", "regression", 7),
+        (list(VALUES), "step", "regression per step", 1),
+        (X[:, :, :2], "auto", "regression per step", 2),
+        (X[:, :3, 0], "auto", "regression", 3),
+        ([x[:, 0] for x in X], "step", "regression per step", 1),
+    ],
+)
+def test_values_at_every_step(y, targets, kind, outputs):
+    task = ArrayTask(X, y, targets=targets)
+    assert (task.kind, task.signature().output_size, task.metric) == (kind, outputs, "mean squared error")
+    data = task.split("test", 0)
+    assert isinstance(data.targets, Ragged) == (kind == "regression per step")
+    mean = np.asarray(y)[[n for n in range(20) if n not in _places(data)]].reshape(-1, outputs).mean(axis=0)
+    rows = data.targets.values if isinstance(data.targets, Ragged) else data.targets
+    assert task.baseline(data) == pytest.approx(float(np.square(rows - mean).mean()), rel=1e-4)
+
+
+def _places(data):
+    firsts = X[:, 0, 0].astype(np.float32)
+    return [int(np.flatnonzero(firsts == data.inputs[n][0, 0])[0]) for n in range(len(data))]
+
+
+def test_values_whose_shape_does_not_tell_are_refused():
+    with pytest.raises(checks.InputError, match=r'Pass targets="step" or targets="series"\.'):
+        ArrayTask(X, VALUES)
+    with pytest.raises(checks.InputError, match="y must have one entry per sequence"):
+        ArrayTask(X, X[:, :3, 0], targets="step")
+
+
+def test_missing_values_are_kept_if_an_option_says_what_to_do():
+    gaps = np.where(X > 8, np.nan, X)
+    data = ArrayTask(gaps, CLASSES, missing="mask", test_share=0, validation=0).split("train", 0)
+    np.testing.assert_array_equal(data.inputs.values, gaps.reshape(-1, 3).astype(np.float32))
+    with pytest.raises(checks.InputError, match=r'To allow missing values .* choose missing="mask"'):
+        ArrayTask(gaps, CLASSES)

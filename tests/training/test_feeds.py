@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from autapse import checks
 from autapse.data.ragged import Ragged
-from autapse.models import Classifier, LanguageModel, Regressor, Tagger
+from autapse.models import Classifier, LanguageModel, Regressor, StepRegressor, Tagger
 from autapse.tasks import IGNORE, PTB, Data, Walk, WalkVariance
 from autapse.training.evaluation import evaluate
 from autapse.training.feeds import POOL, Shuffled, Tensors, Text, epoch_order, in_order, make_feed
@@ -299,3 +299,23 @@ def test_squared_errors_are_means_over_numbers_and_sequences():
         ]
     score = evaluate(model, Tensors.of(data, "cpu"), objective(Numbers()), batch_size=2)
     assert score == pytest.approx(sum(errors) / 5, rel=1e-5)
+
+
+def test_squared_errors_of_steps_are_means_over_values_and_steps():
+    torch.manual_seed(0)
+    random = np.random.default_rng(1)
+    data = replace(ragged(per_step=False), targets=Ragged.of([random.random((n, 3), np.float32) for n in LENGTHS]))
+
+    class Steps:
+        kind, metric = "regression per step", "mean squared error"
+
+    batch = Tensors.of(data, "cpu").take([0, 4])
+    for target, n in zip(batch.targets, (0, 4), strict=True):
+        assert torch.equal(target[: LENGTHS[n]], torch.from_numpy(data.targets[n]))
+        assert target[LENGTHS[n] :].isnan().all()
+    model = StepRegressor("gru", 2, 3, hidden_size=4, scale=(100.0, 100.0)).eval()
+    with torch.no_grad():
+        outputs = [model(torch.from_numpy(x)[None])[0] for x in data.inputs]
+    errors = torch.cat([out - torch.from_numpy(y) for out, y in zip(outputs, data.targets, strict=True)])
+    score = evaluate(model, Tensors.of(data, "cpu"), objective(Steps()), batch_size=2)
+    assert score == pytest.approx(float(errors.square().mean()), rel=1e-5)

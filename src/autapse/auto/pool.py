@@ -8,15 +8,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import tempfile
 import threading
 from collections import deque
 from contextlib import suppress
-from pathlib import Path
 from typing import IO, Any, cast
 
 import torch
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load, save
 
 from autapse import records
 from autapse.auto import trial
@@ -35,7 +33,7 @@ class Pool:
     """
 
     def __init__(self, data: Folded, processes: int) -> None:
-        self.data, self._helpers = data, list[subprocess.Popen[str]]()
+        self.data, self._helpers = data, list[Helper]()
         self._count = min(processes - 1, MOST_HELPERS)
         self._splits: dict[int, Any] = {}
 
@@ -43,20 +41,14 @@ class Pool:
         self._threads = torch.get_num_threads()
         torch.set_num_threads(1)
         if self._count > 0:
-            self._folder = tempfile.TemporaryDirectory(prefix="autapse-")
-            path = Path(self._folder.name) / "data.safetensors"
-            save_file(self.data.arrays(), path)
-            command = [sys.executable, "-m", "autapse.auto.pool", str(path)]
-            self._helpers = [_start(command) for _ in range(self._count)]
+            content = save(self.data.arrays())
+            self._helpers = [Helper(content) for _ in range(self._count)]
         return self
 
     def __exit__(self, *_: object) -> None:
         torch.set_num_threads(self._threads)
         for helper in self._helpers:
             helper.kill()
-            helper.communicate()
-        if self._count > 0:
-            self._folder.cleanup()
 
     def map(self, jobs: list[Job]) -> list[Outcome | None]:
         """Run jobs. The result of a job does not depend on the process that runs it.
@@ -91,12 +83,44 @@ class Pool:
         return self._splits[number]
 
 
-def _start(command: list[str]) -> subprocess.Popen[str]:
-    pipe = subprocess.PIPE
-    return subprocess.Popen(command, text=True, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
+class Helper:
+    """A process that runs jobs. It gets the data through its standard input, so that nothing is written to disk.
+
+    Args:
+        content: the data, as safetensors.
+    """
+
+    def __init__(self, content: bytes) -> None:
+        pipe, command = subprocess.PIPE, [sys.executable, "-m", "autapse.auto.pool"]
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
+        # A thread, because the process reads only after it has loaded torch.
+        self._sender = threading.Thread(target=self._send, args=(content,))
+        self._sender.start()
+
+    def _send(self, content: bytes) -> None:
+        with suppress(OSError):  # it died; the next job shows it
+            stdin = cast("IO[bytes]", self._process.stdin)
+            stdin.write(b"%d\n" % len(content) + content)
+            stdin.flush()
+
+    def run(self, job: Job) -> Outcome | None:
+        """The outcome of a job; an OSError or ValueError if the process died."""
+        self._sender.join()
+        stdin, stdout = cast("IO[bytes]", self._process.stdin), cast("IO[bytes]", self._process.stdout)
+        stdin.write(json.dumps(job.to_json()).encode() + b"\n")
+        stdin.flush()
+        answer = json.loads(stdout.readline())
+        return None if answer is None else records.read(Outcome, answer)
+
+    def kill(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._sender.join()
+        with suppress(OSError):  # what could not be sent
+            self._process.communicate()
 
 
-def _feed(helper: subprocess.Popen[str], todo: deque[tuple[int, Job]], outcomes: list[Outcome | None]) -> None:
+def _feed(helper: Helper, todo: deque[tuple[int, Job]], outcomes: list[Outcome | None]) -> None:
     """Give jobs to a helper, one after the other."""
     while todo:
         try:
@@ -104,25 +128,22 @@ def _feed(helper: subprocess.Popen[str], todo: deque[tuple[int, Job]], outcomes:
         except IndexError:
             return
         try:
-            stdin, stdout = cast("IO[str]", helper.stdin), cast("IO[str]", helper.stdout)
-            stdin.write(json.dumps(job.to_json()) + "\n")
-            stdin.flush()
-            answer = json.loads(stdout.readline())
+            outcomes[place] = helper.run(job)
         except (OSError, ValueError):  # it died
             todo.append((place, job))
             return
-        outcomes[place] = None if answer is None else records.read(Outcome, answer)
 
 
-def main(path: str) -> None:
-    """A helper: one job per line on stdin, one outcome per line on stdout."""
+def main() -> None:
+    """A helper: the data on stdin, then one job per line; one outcome per line on stdout."""
     torch.set_num_threads(1)
-    data = Folded.of_arrays(load_file(path))
-    for line in sys.stdin:
+    size = int(sys.stdin.buffer.readline())
+    data = Folded.of_arrays(load(sys.stdin.buffer.read(size)))
+    for line in sys.stdin.buffer:
         job = Job.from_json(json.loads(line))
         outcome = trial.run(job, data.split(job.fold))
         print(json.dumps(outcome and outcome.to_json()), flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()

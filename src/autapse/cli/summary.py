@@ -45,6 +45,10 @@ def print_scores(console: Any, summary: Summary) -> None:
         console.print(f"{explained}mean absolute error {summary.mean_absolute_error:.4g}")
     if summary.balanced_accuracy is not None:
         console.print(f"balanced accuracy {summary.balanced_accuracy:.4f}, macro F1 {summary.macro_f1:.4f}")
+    if summary.spans:
+        *kinds, whole = summary.spans
+        each = ", ".join(f"{row['class']} {row['f1']:.4f}" for row in kinds[:MOST_CLASSES])
+        console.print(f"F1 of spans {whole['f1']:.4f} ({each})")
 
 
 def class_table(summary: Summary) -> Any:

@@ -183,7 +183,7 @@ class SequenceModel(nn.Module):
         if self.streaming and any(layer.bidirectional for layer in self.layers()):
             checks.fail("bidirectional", "be False with streaming", True)
         if self.streaming and self.inputs.by_series:
-            remedy = "Train with --scaling channel or robust."
+            remedy = 'Use scaling="channel" (--scaling channel), or robust.'
             checks.fail("scaling", "not need the whole series with streaming", "series", remedy)
         if self.streaming and any(layer.looks_ahead for layer in self.layers()):
             checks.fail("cell", "not look ahead with streaming", self.layer.cell_class.__name__, "Try gru.")

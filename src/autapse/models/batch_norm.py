@@ -10,8 +10,8 @@ class BatchNorm(nn.BatchNorm1d):
     """torch.nn.BatchNorm1d for rows [N, size]. A batch of one row, which has no deviation, uses the running statistics.
 
     >>> norm = BatchNorm(2)
-    >>> norm(torch.tensor([[1.0, 5.0], [3.0, 5.0]])).round().tolist()
-    [[-1.0, 0.0], [1.0, 0.0]]
+    >>> norm(torch.tensor([[1.0, 6.0], [3.0, 4.0]])).round().tolist()
+    [[-1.0, 1.0], [1.0, -1.0]]
     >>> norm(torch.tensor([[1.0, 5.0]])).shape
     torch.Size([1, 2])
     """

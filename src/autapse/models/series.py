@@ -9,7 +9,7 @@ import numpy as np
 
 from autapse import checks
 
-GAPS = "Fill them, or train with --missing mask, forward or mean."
+GAPS = 'Fill them, or train with missing="mask" (--missing mask), forward or mean.'
 
 
 class Given(NamedTuple):

@@ -11,7 +11,7 @@ from autapse import checks
 from autapse.models.readout import State
 from autapse.models.series import read_step
 
-REMEDY = "Train the model with --streaming, which makes it causal."
+REMEDY = "Train the model with streaming=True (--streaming), which makes it causal."
 
 
 class ModelStream:

@@ -34,6 +34,9 @@ class RedBlackOrder:
             first[t], at = at, at + self.sizes[t]
         self.first, self.total = first, at
         self.free = sum(self.sizes[0::2]) if self.two_colours else at  # rows of the first colour
+        parts = [slice(0, self.free), slice(self.free, at)]
+        self.colours = parts if self.two_colours else parts[:1]  # the rows of each colour
+        self.others = self.colours[::-1]  # the rows on the stencil of each colour's rows
         self._firsts = torch.tensor(first, dtype=torch.long)
         counts = torch.tensor([self.sizes[t] for t in order], dtype=torch.long)
         self._t = torch.repeat_interleave(torch.tensor(order, dtype=torch.long), counts)
@@ -57,16 +60,9 @@ class RedBlackOrder:
         sizes = torch.tensor(self.sizes, dtype=torch.long)
         return ((sizes.cumsum(0) - sizes)[self._t] + self._sequence).to(self.device)
 
-    @property
-    def colours(self) -> list[slice]:
-        return [slice(0, self.free), slice(self.free, self.total)] if self.two_colours else [slice(0, self.total)]
-
-    def other(self, colour: int) -> slice:
-        """The rows on the stencil of a colour's rows."""
-        return self.colours[1 - colour] if self.two_colours else self.colours[0]
-
-    @property
+    @cached_property
     def positions(self) -> list[slice]:
+        """The rows of each position."""
         return [slice(first, first + size) for first, size in zip(self.first, self.sizes, strict=True)]
 
     @cached_property
@@ -105,7 +101,7 @@ class RedBlackOrder:
         return [{offset: self._index(colour, offset) for offset in both_ways} for colour in range(len(self.colours))]
 
     def _index(self, colour: int, offset: int) -> Tensor:
-        rows, other = self.colours[colour], self.other(colour)
+        rows, other = self.colours[colour], self.others[colour]
         sequence, t = self._sequence[rows], self._t[rows] + offset
         near = self._firsts[t.clamp(0, max(self.extent - 1, 0))] + sequence - other.start
         edge = torch.where(t < 0, sequence, self.count + sequence) if self.edges else torch.zeros_like(sequence)

@@ -16,7 +16,7 @@ Scaling = Literal["auto", "channel", "series", "robust", "none"]
 Missing = Literal["mask", "forward", "mean", "error"]
 
 HEAVY_TAILS = 30.0  # kurtosis (3 for a normal distribution) above which outliers would set the scale of a channel
-ORDERS_OF_MAGNITUDE = 2.0  # deviation over the series of the log of their deviation: a factor of e² = 7 is usual
+ORDERS_OF_MAGNITUDE = 2.0  # deviation over the series of the log of their deviation: a factor of e² = 7
 QUARTILES = 1.349  # distance between the quartiles of a normal distribution with deviation 1
 SHOWN = 5  # channels that a reason names
 
@@ -85,8 +85,8 @@ def choose(
     Example:
         >>> rng = np.random.default_rng(0)
         >>> series = [10.0**k * rng.standard_normal((50, 1)) for k in range(-4, 5)]
-        >>> choose(Ragged.of(series)).reasons[0]
-        'scaling: each series is standardised by itself: series differ in scale by a factor of e^±5.9 (limit e^±2)'
+        >>> print(choose(Ragged.of(series)).reasons[0])
+        scaling: each series is standardised by itself: their scales differ by a factor of about ... (limit 7)
     """
     if scaling == "none":
         known = InputScaling(reasons=("scaling: none, as given",))
@@ -108,7 +108,8 @@ def choose(
 def _automatic(inputs: Ragged, names: Sequence[str]) -> InputScaling:
     range_of_scales = scale_range(inputs)
     if range_of_scales > ORDERS_OF_MAGNITUDE:
-        reason = f"series differ in scale by a factor of e^±{range_of_scales:.1f} (limit e^±{ORDERS_OF_MAGNITUDE:g})"
+        factor, limit = np.exp([range_of_scales, ORDERS_OF_MAGNITUDE])
+        reason = f"their scales differ by a factor of about {factor:.0f} (limit {limit:.0f})"
         return _by_series(inputs, f"scaling: each series is standardised by itself: {reason}")
     tails = np.array([kurtosis(_column(inputs, channel)) for channel in range(_width(inputs))])
     heavy = tails > HEAVY_TAILS

@@ -25,6 +25,7 @@ from autapse.tasks.base import Signature, Task
 from autapse.tasks.own import OwnData, divided
 
 Target = Literal["as they look", "classes", "numbers", "step", "series"]
+_Stamp = tuple[tuple[int, int, int], ...]
 SUFFIXES = (".ts", ".tsv", ".csv", ".npz", ".parquet", ".ts.gz", ".tsv.gz", ".csv.gz")
 
 
@@ -117,9 +118,9 @@ class OwnSeries(OwnData):
     def both(self) -> tuple[Series, Series]:
         train, test = Path(self.path), self._test_path()
         if test is None:
-            both = _divided(train, self.test_share, self.validation, self.layout())
+            both = _divided(train, self.test_share, self.validation, self.layout(), _stamp(train))
         else:
-            both = _files(train, test, self.layout())
+            both = _files(train, test, self.layout(), _stamp(train), _stamp(test))
         return _understood(self.path, both, self.targets)
 
     def _test_path(self) -> Path | None:
@@ -199,13 +200,25 @@ def _pair(train: Path, test: Path, layout: FileLayout) -> tuple[Series, Series]:
     return both
 
 
-_files = lru_cache(maxsize=4)(_pair)
+@lru_cache(maxsize=4)
+def _files(train: Path, test: Path, layout: FileLayout, *stamps: _Stamp) -> tuple[Series, Series]:
+    """The series of two files; they are read again if their stamps have changed."""
+    return _pair(train, test, layout)
 
 
 @lru_cache(maxsize=4)
-def _divided(path: Path, share: float, validation: float, layout: FileLayout) -> tuple[Series, Series]:
-    """Split the series of a file into training and test."""
+def _divided(path: Path, share: float, validation: float, layout: FileLayout, stamp: _Stamp) -> tuple[Series, Series]:
+    """Split the series of a file into training and test; it is read again if its stamp has changed."""
     return divided(_read(path, layout), share, validation, str(path))
+
+
+def _stamp(path: Path) -> _Stamp:
+    """What changes if a file, or the list of files in a folder, changes."""
+    try:
+        parts = [path, *(sorted(path.iterdir()) if path.is_dir() else ())]
+        return tuple((part.stat().st_size, part.stat().st_mtime_ns, part.stat().st_ino) for part in parts)
+    except OSError:  # reading it will say what is wrong
+        return ()
 
 
 def _read(path: Path, layout: FileLayout) -> Series:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
@@ -114,8 +115,13 @@ class Tensors:
         places = torch.where(inside, starts[:, None] + steps, 0).to(self.inputs.device)
         inside = inside.to(self.inputs.device)
         inputs = torch.where(inside[..., None], self.inputs[places], 0)
-        targets = torch.where(inside, self.targets[places], IGNORE) if self.per_step else self.targets[chosen]
-        return Batch(inputs, targets, lengths)
+        return Batch(inputs, self._targets(places, inside) if self.per_step else self.targets[chosen], lengths)
+
+    def _targets(self, places: Tensor, inside: Tensor) -> Tensor:  # [B, T] classes, or [B, T, K] values
+        """The targets of each step; after the end of a sequence IGNORE for classes, and NaN for values."""
+        values = self.targets[places]
+        known = inside.view(*inside.shape, *[1] * (values.dim() - 2))
+        return torch.where(known, values, math.nan if values.is_floating_point() else IGNORE)
 
 
 class Feed(Protocol):

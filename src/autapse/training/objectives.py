@@ -47,6 +47,8 @@ def objective(task: Task) -> Objective:
         return Objective(_squared_error, _squared_error, len)
     if isinstance(task, Forecasting):
         return Objective(*forecast_losses(task), forecast_count)
+    if task.kind == "regression per step":
+        return Objective(_squared_error_of_steps, _squared_error_of_steps, _known_steps)
     if task.metric == "perplexity":
         return Objective(_cross_entropy, _cross_entropy, _valid, _perplexity)
     if task.metric == "cross-entropy":
@@ -70,7 +72,7 @@ def training_loss(
     """
     if not settings.label_smoothing and settings.class_weights == "none":
         return goal.loss
-    if signature.kind == "regression":
+    if "regression" in signature.kind:
         given = "label_smoothing" if settings.label_smoothing else "class_weights"
         checks.fail(given, "be used with classes only", getattr(settings, given), "The targets are values.")
     weight = balanced_weights(targets, signature.output_size) if settings.class_weights == "balanced" else None
@@ -110,6 +112,16 @@ def balanced_weights(targets: Tensor, classes: int) -> Tensor:  # [classes]
 
 def _squared_error(output: Tensor, target: Tensor) -> Tensor:
     return (output - target).square().mean(-1).sum()
+
+
+def _squared_error_of_steps(output: Tensor, target: Tensor) -> Tensor:
+    """The same over steps, [B, T, K]. Steps after the end of a sequence have targets that are NaN."""
+    known = ~target.isnan()
+    return torch.where(known, output - torch.where(known, target, 0), 0).square().mean(-1).sum()
+
+
+def _known_steps(target: Tensor) -> int:
+    return int(torch.count_nonzero(~target.isnan().any(-1)))
 
 
 def _cross_entropy(output: Tensor, target: Tensor) -> Tensor:

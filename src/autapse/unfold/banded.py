@@ -39,7 +39,7 @@ def _moved(layout: RedBlackOrder, rows: Tensor, offset: int) -> Tensor:
     """The rows at an offset from each position; zero outside the sequence."""
     zeros = rows.new_zeros(2 * layout.count if layout.edges else 1, rows.shape[1])
     return torch.cat([
-        torch.cat([rows[layout.other(colour)], zeros]).index_select(0, layout.neighbours[colour][offset])
+        torch.cat([rows[layout.others[colour]], zeros]).index_select(0, layout.neighbours[colour][offset])
         for colour in range(len(layout.colours))
     ])  # fmt: skip
 

@@ -68,7 +68,7 @@ class FusedImplicitSystem(ImplicitSystem):
             return super()._evaluate(z, colour)
         rows = self.layout.colours[colour]
         h = z.new_empty(rows.stop - rows.start, z.shape[1])
-        self._fused(colour, z[self.layout.other(colour)], h)
+        self._fused(colour, z[self.layout.others[colour]], h)
         return h
 
     def relax(self, free: Tensor) -> Point:
@@ -115,7 +115,7 @@ class FusedImplicitSystem(ImplicitSystem):
         values, slopes = torch.empty_like(z), list[FusedSlope]()
         parts = z.new_empty(2 * len(self.rule.offsets) + SLOPE_PARTS, *z.shape)
         for colour, rows in enumerate(self.layout.colours):
-            other = z[self.layout.other(colour)]
+            other = z[self.layout.others[colour]]
             self._fused(colour, other, values[rows], slope=parts[:, rows])
             slopes.append(FusedSlope(self.rule, self.kernel, parts[:, rows], partial(self.near, other, colour)))
         return values, FusedImplicitSlope(self, slopes, parts)
@@ -152,7 +152,7 @@ class FusedImplicitSlope(ImplicitSlope):
 
     def _add_edges(self, edges: Tensor, near: Neighbours, colour: int) -> None:
         layout = self.system.layout
-        other = layout.other(colour)
+        other = layout.others[colour]
         size = other.stop - other.start
         for offset, part in zip(self.system.rule.offsets, near, strict=True):
             index = layout.neighbours[colour][offset]

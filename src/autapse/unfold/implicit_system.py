@@ -73,7 +73,7 @@ class ImplicitSystem(System):
 
     def _evaluate(self, z: Tensor, colour: int) -> Tensor:
         return self.rule.evaluate(
-            self.drive(self.layout.colours[colour]), self.near(z[self.layout.other(colour)], colour)
+            self.drive(self.layout.colours[colour]), self.near(z[self.layout.others[colour]], colour)
         )
 
     def free(self, z: Tensor) -> Tensor:
@@ -117,7 +117,7 @@ class ImplicitSystem(System):
             return self._evaluate(z, self.layout.colours.index(rows))
         colour = int(rows.start >= self.layout.free)
         begin = self.layout.colours[colour].start
-        other = z[self.layout.other(colour)]
+        other = z[self.layout.others[colour]]
         table = torch.cat([other, self.edges])
         index = self.layout.neighbours[colour]
         part = slice(rows.start - begin, rows.stop - begin)
@@ -145,7 +145,7 @@ class ImplicitSystem(System):
         return torch.cat([self.rule.evaluate(self.drive(rows), near[c]) for c, rows in enumerate(layout.colours)])
 
     def near_all(self, z: Tensor) -> list[Neighbours]:
-        return [self.near(z[self.layout.other(colour)], colour) for colour in range(len(self.layout.colours))]
+        return [self.near(z[self.layout.others[colour]], colour) for colour in range(len(self.layout.colours))]
 
     # Derivatives ------------------------------------------------------------------------------------------------
 
@@ -172,13 +172,17 @@ class ImplicitSlope(Linear):
     """The derivative of an implicit system, one slope per colour."""
 
     def __init__(self, system: ImplicitSystem, slopes: Sequence[Slope]) -> None:
-        self.system, self.slopes, self.groups = system, list(slopes), system.groups
+        self.system, self.slopes = system, list(slopes)
         self.zeros = torch.zeros_like(system.edges)
+
+    @property
+    def groups(self) -> Groups:  # type: ignore[override]
+        return self.system.groups
 
     def jvp(self, v: Tensor) -> Tensor:
         layout = self.system.layout
         parts = [
-            slope.jvp(self.system.near(v[layout.other(colour)], colour, self.zeros))
+            slope.jvp(self.system.near(v[layout.others[colour]], colour, self.zeros))
             for colour, slope in enumerate(self.slopes)
         ]
         return torch.cat(parts)

@@ -44,7 +44,12 @@ def words(text: np.ndarray, ends: np.ndarray, lengths: np.ndarray) -> np.ndarray
 
 
 def parse(
-    text: np.ndarray, starts: np.ndarray, points: np.ndarray, exponents: np.ndarray, ends: np.ndarray, single: bool
+    text: np.ndarray,
+    starts: np.ndarray,
+    points: np.ndarray,
+    exponents: np.ndarray | None,
+    ends: np.ndarray,
+    single: bool,
 ) -> Numbers:
     """The values of cells.
 
@@ -52,21 +57,24 @@ def parse(
         text: The bytes, as `buffer` made them.
         starts: Where each cell starts in `text`, without blanks.
         points: Where the decimal point of each cell is; its end if it has none.
-        exponents: Where the "e" of each cell is; its end if it has none.
+        exponents: Where the "e" of each cell is; its end if it has none. None if no cell has one.
         ends: Where each cell ends.
         single: Whether the values are for float32. If not, they are rounded to float64 exactly, which is slower for
             numbers with more than 15 digits. Rounded to float32 they are exact in both cases.
     """
     begin, negative = _after_sign(text, starts)
-    stop, point = exponents, np.minimum(points, exponents)
+    stop, point = (ends, points) if exponents is None else (exponents, np.minimum(points, exponents))
     whole, part = point - begin, np.maximum(stop - point - 1, 0)
     integer, _, good = _digits(text, point, np.clip(whole, 0, 16))
     fraction, top, also = _digits(text, stop, np.minimum(part, _MOST))
-    power, readable = _power(text, exponents, ends)
-    plain = good & also & readable & (whole >= 0) & (whole <= 16) & (part <= _MOST) & (whole + part > 0)
+    plain = good & also & (whole >= 0) & (whole <= 16) & (part <= _MOST) & (whole + part > 0)
     with np.errstate(over="ignore"):
         mantissa = integer * _TENS[np.minimum(part, 19)] + fraction
-    exact = (whole + part <= 18) & (part <= 16) & (mantissa < _U(2**53)) & (power == 0)
+    exact = (whole + part <= 18) & (part <= 16) & (mantissa < _U(2**53))
+    power: np.ndarray | int = 0
+    if exponents is not None:
+        power, readable = _power(text, exponents, ends)
+        plain, exact = plain & readable, exact & (power == 0)
     divisor = _POWERS[60 + np.minimum(part, _MOST)]
     values = mantissa / divisor
     if not exact.all():

@@ -120,7 +120,8 @@ class Parsed(NamedTuple):
 
     @property
     def series(self) -> Series:
-        assert self.targets is not None
+        if self.targets is None:
+            raise checks.InputError("A layout without targets is for predictions only.")
         return Series(self.inputs, self.targets, self.labels, self.channels, self.time_step)
 
 

@@ -1,0 +1,120 @@
+"""Sequences from the arrays that people pass to estimators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_array
+from sklearn.utils.validation import validate_data
+
+from autapse import checks
+from autapse.data.formats.timeseries import LARGEST
+
+AXES = {"nct": "[n, channels, time]", "ntc": "[n, time, channels]"}
+
+
+def read_sequences(estimator: Any, X: Any, *, reset: bool) -> list[np.ndarray]:  # [T_n, channels] each
+    """The sequences of X, without the NaN that pad them at the end.
+
+    Args:
+        estimator: the estimator, with `layout` and `missing`. Its attributes `n_features_in_`, `n_channels_in_` and
+            `feature_names_in_` are set or compared.
+        X: an array [n, channels, time], or [n, time] for one channel; or a list of arrays, [channels, time] or [time].
+            With the layout "ntc", time comes before channels.
+        reset: set these attributes, rather than compare with them.
+    """
+    checks.one_of("layout", estimator.layout, AXES)
+    if is_listed(X):
+        sequences = [_listed(n, one, estimator.layout) for n, one in enumerate(X)]
+    elif getattr(X, "ndim", 2) > 3:
+        checks.fail(
+            "X", f"have shape {AXES[estimator.layout]} or [n, time], or be a list", X.shape, kind=checks.ShapeError
+        )
+    elif getattr(X, "ndim", 2) == 3:
+        options = {"allow_nd": True, "ensure_all_finite": "allow-nan", "dtype": [np.float64, np.float32]}
+        array = check_array(X, input_name="X", estimator=estimator, **options)
+        sequences = list(array.swapaxes(1, 2) if estimator.layout == "nct" else array)
+    else:
+        return _read_table(estimator, X, reset)
+    channels = _channels(sequences)
+    if reset:
+        estimator.n_features_in_ = estimator.n_channels_in_ = channels
+        estimator._table = False
+        vars(estimator).pop("feature_names_in_", None)
+    elif channels != estimator.n_channels_in_:
+        rule = f"have {estimator.n_channels_in_} channels, as in fit"
+        checks.fail("X", rule, channels, _other_layout(estimator), kind=checks.ShapeError)
+    return [_trimmed(estimator, n, one) for n, one in enumerate(sequences)]
+
+
+def is_listed(X: Any) -> bool:
+    """Whether X is a list of sequences with several channels or of unequal lengths, rather than one array."""
+    if not isinstance(X, list | tuple) or not X:
+        return False
+    shapes = [np.shape(one) if hasattr(one, "shape") else _nested_shape(one) for one in X]
+    return any(len(shape) > 1 for shape in shapes) or (len(set(shapes)) > 1 and () not in shapes)
+
+
+def _nested_shape(value: Any) -> tuple[int, ...]:
+    """The shape of nested lists, as far as the first entries show it."""
+    shape = []
+    while isinstance(value, list | tuple) or np.ndim(value):
+        shape.append(len(value))
+        value = value[0] if len(value) else None
+    return tuple(shape)
+
+
+def _listed(n: int, one: Any, layout: str) -> np.ndarray:  # [T, channels]
+    try:
+        values = np.asarray(one, dtype=np.float64)
+    except (TypeError, ValueError):
+        checks.fail(f"X[{n}]", "be an array of numbers", type(one).__name__, kind=checks.KindError)
+    if values.ndim not in (1, 2) or not values.size:
+        shape = "[channels, time]" if layout == "nct" else "[time, channels]"
+        checks.fail(f"X[{n}]", f"have shape {shape} or [time]", values.shape, kind=checks.ShapeError)
+    if values.ndim == 1:
+        return values[:, None]
+    return values.T if layout == "nct" else values
+
+
+def _read_table(estimator: Any, X: Any, reset: bool) -> list[np.ndarray]:
+    """The rows of a two-dimensional array: sequences with one channel."""
+    options: dict[str, Any] = {"ensure_all_finite": "allow-nan", "dtype": [np.float64, np.float32]}
+    if not reset and not estimator._table:
+        if estimator.n_channels_in_ != 1:
+            rule = f"have {estimator.n_channels_in_} channels, as in fit: pass [n, channels, time] or a list"
+            checks.fail("X", rule, np.shape(X), kind=checks.ShapeError)
+        array = check_array(X, input_name="X", estimator=estimator, **options)
+    else:
+        array = validate_data(estimator, X, reset=reset, **options)
+    if reset:
+        estimator.n_channels_in_, estimator._table = 1, True
+    return [_trimmed(estimator, n, row[:, None]) for n, row in enumerate(array)]
+
+
+def _channels(sequences: list[np.ndarray]) -> int:
+    counts = sorted({one.shape[1] for one in sequences})
+    if len(counts) > 1:
+        checks.fail("X", "have the same number of channels in every sequence", counts, kind=checks.ShapeError)
+    return counts[0]
+
+
+def _other_layout(estimator: Any) -> str:
+    (other,) = set(AXES) - {estimator.layout}
+    return f'layout="{estimator.layout}" reads {AXES[estimator.layout]}, layout="{other}" reads {AXES[other]}.'
+
+
+def _trimmed(estimator: Any, n: int, values: np.ndarray) -> np.ndarray:  # [T, channels] float32
+    """A sequence without its padding: the steps at its end where every channel is NaN."""
+    absent = np.isnan(values)
+    present = np.flatnonzero(~absent.all(axis=1))
+    if not len(present):
+        checks.fail(f"X[{n}]", "have at least one value that is not NaN", values.shape)
+    end = present[-1] + 1
+    if estimator.missing == "error" and absent[:end].any():
+        remedy = 'Choose missing="mask", "forward" or "mean". NaN in all channels at the end are padding.'
+        checks.fail(f"X[{n}]", "have no missing values before its end", f"{absent[:end].sum()} NaN", remedy)
+    if (np.abs(values[:end]) > LARGEST).any():
+        checks.fail(f"X[{n}]", f"have values of at most {LARGEST:.3g}", "larger ones")
+    return values[:end].astype(np.float32)
