@@ -51,6 +51,10 @@ NO_EXAMPLE = {
     training.find_run: "needs a run folder, as `load`",
     training.load_run: "needs a run folder, as `load`",
     plots.Panel: "needs matplotlib, which is optional",
+    plots.ForecastPanel: "needs matplotlib, which is optional",
+    plots.plot_forecasts: "needs matplotlib, which is optional",
+    training.ForecastErrors: "`forecast_errors` returns it and has an example",
+    training.ForecastReport: "`forecast_report` returns it and has an example",
     plots.draw_svg: "needs matplotlib, which is optional",
     plots.plot_curves: "needs matplotlib, which is optional",
 }
@@ -62,7 +66,7 @@ def public(room: ModuleType) -> list[Any]:
 
 
 ROOMS = (training, auto, sklearn, models, autapse, layers, cells, gradient, unfold, solve)
-DRAWING = (plots.Panel, plots.draw_svg, plots.plot_curves)
+DRAWING = (plots.Panel, plots.ForecastPanel, plots.draw_svg, plots.plot_curves, plots.plot_forecasts)
 PUBLIC = list(dict.fromkeys([*(thing for room in ROOMS for thing in public(room)), contraction, *DRAWING]))
 
 

@@ -100,12 +100,12 @@ def test_unknown_options_are_errors(kind: type[Task]):
 
 def test_tasks_by_name():
     assert {name: kind.name for name, kind in TASKS.items()} == {name: name for name in TASKS}
-    assert len(TASKS) == 19
+    assert len(TASKS) == 20
     assert task_class("walk-variance") is WalkVariance
     with pytest.raises(InputError) as error:
         task_class("ading")
     known = "adding, copy, digits, walk, walk-variance, mnist, fashion-mnist, cifar10, noisy-cifar10, har, dsa, speech"
-    known += ", yelp, imdb, ptb, pos, babi, uea, file"
+    known += ", yelp, imdb, ptb, pos, babi, uea, file, forecast"
     assert str(error.value) == f"task must be one of {known}; got 'ading'. Did you mean 'adding'?"
 
 

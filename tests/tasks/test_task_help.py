@@ -12,7 +12,7 @@ import pytest
 from autapse import tasks
 from autapse.tasks import TASKS
 
-CLASSES = [*TASKS.values(), tasks.ArrayTask, tasks.Data, tasks.Signature]
+CLASSES = [*TASKS.values(), tasks.ArrayTask, tasks.ForecastArrays, tasks.Data, tasks.Signature]
 FUNCTIONS = [tasks.generator, tasks.majority_error, tasks.offered, tasks.task_class]
 
 

@@ -15,7 +15,9 @@ from torch.nn import functional as F
 
 from autapse import checks
 from autapse.tasks.base import IGNORE, Signature, Task
+from autapse.tasks.forecast import Forecasting
 from autapse.training.config import TrainingConfig
+from autapse.training.forecast_losses import forecast_count, forecast_losses
 
 
 class Objective(NamedTuple):
@@ -43,6 +45,8 @@ def objective(task: Task) -> Objective:
     """
     if task.kind == "regression":
         return Objective(_squared_error, _squared_error, len)
+    if isinstance(task, Forecasting):
+        return Objective(*forecast_losses(task), forecast_count)
     if task.kind == "regression per step":
         return Objective(_squared_error_of_steps, _squared_error_of_steps, _known_steps)
     if task.metric == "perplexity":
