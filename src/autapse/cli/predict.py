@@ -27,7 +27,8 @@ class Predict(Trust):
     """Apply the best weights of a run to the sequences of a file, and print one line per sequence.
 
     Give the values as they were recorded: the model scales them. If the file has targets, the network does not see
-    them, and the score is printed on stderr.
+    them, and the score is printed on stderr. A run that forecasts gives the values after the end of each series, with
+    prediction intervals.
     """
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
@@ -45,6 +46,8 @@ class Predict(Trust):
     """Give the probabilities of all classes instead of the most probable one."""
     numbers: bool = False
     """Print the numbers of the classes instead of their names. A .npy file always has numbers."""
+    steps: int | None = None
+    """Forecasts only: steps to forecast after the end of each series; by default the horizon."""
 
 
 def main(words: list[str]) -> None:
@@ -63,6 +66,14 @@ def main(words: list[str]) -> None:
     model, config, signature = load_run(args.run, trust=args.trust)
     if args.probabilities and not model.has_classes:
         checks.fail("probabilities", "be False for a run that predicts values", True)
+    if args.steps is not None and signature.forecast is None:
+        checks.fail("steps", "be omitted for a run that does not forecast", args.steps)
+    if signature.forecast is not None:
+        from autapse.cli.predict_forecasts import predict_forecasts
+
+        with _opened(args.file, False) as path:
+            predict_forecasts(path, model, config.task, signature, args.steps).give(args.out)
+        return
     sentences = None
     with _opened(args.file, bool(signature.vocabularies)) as path:
         if signature.vocabularies:

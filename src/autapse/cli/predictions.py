@@ -33,6 +33,7 @@ class Predictions:
         names: The names of the sequences; empty if they have none.
         columns: Names of the columns of a table.
         every_step: Whether there is a prediction at every step.
+        first_step: The number of the first step.
     """
 
     answers: list[Any]
@@ -40,6 +41,7 @@ class Predictions:
     names: tuple[str, ...]
     columns: tuple[str, ...]
     every_step: bool
+    first_step: int = 0
 
     @classmethod
     def of(
@@ -81,7 +83,7 @@ class Predictions:
         rows: list[list[Any]] = [["sequence", *(["step"] if self.every_step else []), *self.columns]]
         for name, answer in zip(known, self.answers, strict=True):
             if self.every_step:
-                rows += [[name, step, *_cells(one)] for step, one in enumerate(answer)]
+                rows += [[name, step, *_cells(one)] for step, one in enumerate(answer, self.first_step)]
             else:
                 rows.append([name, *_cells(answer)])
         return rows

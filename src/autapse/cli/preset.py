@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from autapse import files
-from autapse.tasks import Archive, OwnSeries, Task
+from autapse.tasks import Archive, Forecast, OwnSeries, Task
 from autapse.tasks.own import OwnData
 from autapse.training.config import ModelConfig, RunConfig
 
@@ -35,7 +35,7 @@ def preset_of(task: Task, chosen: Preset | None, given: set[str]) -> Preset:
 
 def run_name(task: Task) -> str:
     """The beginning of the name of a run folder: the file, the data set or the task."""
-    if isinstance(task, OwnSeries):
+    if isinstance(task, OwnSeries | Forecast):
         return Path(task.path).name.partition(".")[0].removesuffix("_TRAIN") or task.name
     return task.dataset if isinstance(task, Archive) else task.name
 

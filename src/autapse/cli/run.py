@@ -13,6 +13,7 @@ import tyro
 from tyro.conf import OmitArgPrefixes
 
 from autapse import checks, files, terminal
+from autapse.cli import forecast
 from autapse.cli.parse import parse, positional, wants_help
 from autapse.cli.preset import (
     Preset,
@@ -26,7 +27,7 @@ from autapse.cli.preset import (
 )
 from autapse.cli.summary import print_summary
 from autapse.data.catalogue import ARCHIVE, DATA_SETS, misspelt
-from autapse.tasks import TASKS, Archive, OwnSeries, Task, task_class
+from autapse.tasks import TASKS, Archive, Forecast, Forecasting, OwnSeries, Task, task_class
 from autapse.tasks.own import OwnData
 from autapse.tasks.series import is_own
 from autapse.training.config import ModelConfig, RunConfig, TrainingConfig
@@ -76,6 +77,17 @@ class RunArguments(Train[T]):
         checks.integer("seeds", self.seeds, minimum=1)
 
 
+@dataclass(kw_only=True)
+class ForecastArguments(RunArguments[T]):
+    """Train a network that forecasts. The weights with the best validation loss are kept, and scored on the test part.
+
+    The forecasts start as those of ridge regression on the window, and the network learns what is left.
+    """
+
+    training: OmitArgPrefixes[TrainingConfig] = field(default_factory=forecast.default_training)
+    model: OmitArgPrefixes[ModelConfig] = field(default_factory=forecast.default_model)
+
+
 def main(words: list[str]) -> int:
     if wants_help(words):
         return task_help("run", "Train a network on a task, evaluate it, and save it under runs/.")
@@ -86,9 +98,11 @@ def main(words: list[str]) -> int:
         if not isinstance(args.task, OwnData):
             checks.fail("preset", f"be none for {args.task.name}: auto is for your own data", preset)
         one_process_only("run --preset auto", "--preset none")
-    config = RunConfig(task=args.task, model=args.model, training=args.training)
+    config = forecast.settled(RunConfig(task=args.task, model=args.model, training=args.training))
     with speaking_for_all() as console:
         choice = None
+        if isinstance(args.task, Forecasting):
+            forecast.print_look(console, args.task)
         if isinstance(args.task, OwnData):
             from autapse.auto import look
 
@@ -145,6 +159,8 @@ def _train_one(
         if choice:
             write_choice(folder, choice)
         print_summary(console, summary, config)
+        if isinstance(config.task, Forecasting):
+            forecast.finish(console, folder, config.task, summary.best_step)
         console.print(f"\nrun: {folder}")
     return summary
 
@@ -178,11 +194,16 @@ def parse_task(kind: Any, command: str, words: list[str]) -> Any:
         task = task_class(name)
     except checks.InputError as error:
         raise checks.InputError(f"{error} {_what_else(name, command)}".rstrip()) from None
+    if kind is RunArguments and issubclass(task, Forecasting):
+        kind = ForecastArguments  # with other defaults
     return parse(kind[task], f"{command} {name}", rest)
 
 
 def _series(word: str, rest: list[str]) -> tuple[str, list[str]]:
     """The task and its options for a word that is a file, or a data set of the archive."""
+    options = forecast.as_forecast(word, rest)
+    if options is not None:
+        return Forecast.name, options
     if is_own(word):
         return OwnSeries.name, ["--path", word, *rest]
     if f"{ARCHIVE}/{word}" in DATA_SETS:

@@ -8,7 +8,7 @@ from autapse.cli.listing import print_groups
 from autapse.cli.parse import parse
 from autapse.data import paths
 from autapse.data.catalogue import ARCHIVE
-from autapse.tasks import TASKS, Archive, OwnSeries, Stored, Task, offered
+from autapse.tasks import TASKS, Archive, Forecast, OwnSeries, Stored, Task, offered
 
 
 @dataclass
@@ -18,7 +18,7 @@ class Tasks:
 
 def main(words: list[str]) -> None:
     parse(Tasks, "tasks", words)
-    stored = {name for name, task in TASKS.items() if issubclass(task, Stored)}
+    stored = {name for name, task in TASKS.items() if issubclass(task, Stored | Forecast)}
     groups = {
         "Generated:": [_row(task) for name, task in TASKS.items() if name not in stored],
         "From data sets:": [_row(task) for name, task in TASKS.items() if name in stored],
@@ -30,13 +30,13 @@ def main(words: list[str]) -> None:
 
 
 def _row(task: type[Task]) -> tuple[str, str, str]:
-    data = f"; {_data(task)}" if issubclass(task, Stored) else ""
+    data = f"; {_data(task)}" if issubclass(task, Stored | Forecast) else ""
     return task.name, task.summary, task.about() + data
 
 
-def _data(task: type[Stored]) -> str:
+def _data(task: type[Stored | Forecast]) -> str:
     """The data sets of a task, and whether they are here. No file is opened."""
-    if task is OwnSeries:
+    if not issubclass(task, Stored) or task is OwnSeries:
         return "data: your file"
     if task is Archive:
         here = sorted(path.name for path in (paths.data_root() / ARCHIVE).glob("*") if path.is_dir())

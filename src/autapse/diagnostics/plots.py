@@ -1,4 +1,4 @@
-"""Figures of learning curves."""
+"""Figures of learning curves and forecasts."""
 
 from __future__ import annotations
 
@@ -47,6 +47,40 @@ def plot_curves(
     for (name, value), style in zip(lines.items(), ("--", ":"), strict=False):
         axes.axhline(value, linestyle=style, color="gray", label=f"{name} ({value:.3g})")
     axes.legend(fontsize="small")
+    files.write_bytes(path, _saved(figure, format="png", dpi=150))
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """One forecast with what really happened."""
+
+    title: str  # above the panel
+    first: int  # the step of the first value
+    origin: int  # the last step before the forecast
+    values: Sequence[float]  # the series, before and after the origin
+    forecast: Sequence[float]
+    limits: Sequence[Sequence[float]] = ()  # the lower and the upper limit of a prediction interval
+    interval: str = ""  # what the interval is
+
+
+def plot_forecasts(path: Path, forecasts: Sequence[Forecast]) -> None:
+    """Draw forecasts below one another, as a PNG file.
+
+    Args:
+        path: the file.
+        forecasts: what to draw.
+    """
+    figure = _figure(9, 3.2 * len(forecasts))
+    for axes, one in zip(figure.subplots(len(forecasts), 1, squeeze=False).flat, forecasts, strict=True):
+        ahead = [one.origin + 1 + n for n in range(len(one.forecast))]
+        axes.plot([one.first + n for n in range(len(one.values))], one.values, color="black", label="series")
+        axes.plot(ahead, one.forecast, color="tab:blue", label="forecast")
+        if one.limits:
+            axes.fill_between(ahead, *one.limits, color="tab:blue", alpha=0.2, linewidth=0, label=one.interval)
+        axes.axvline(one.origin, linestyle=":", color="gray")
+        axes.set(title=one.title, xlabel="steps")
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize="small", loc="upper left")
     files.write_bytes(path, _saved(figure, format="png", dpi=150))
 
 

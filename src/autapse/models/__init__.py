@@ -2,6 +2,7 @@
 
 from autapse.models.base import SequenceModel
 from autapse.models.classifier import Classifier
+from autapse.models.forecaster import Forecaster
 from autapse.models.language_model import LanguageModel
 from autapse.models.question_answering import QuestionAnswering
 from autapse.models.regressor import Regressor, StepRegressor
@@ -14,11 +15,13 @@ MODELS: dict[str, type[SequenceModel]] = {
     "tagging": Tagger,
     "language": LanguageModel,
     "question answering": QuestionAnswering,
+    "forecasting": Forecaster,
 }
 
 __all__ = [
     "MODELS",
     "Classifier",
+    "Forecaster",
     "LanguageModel",
     "QuestionAnswering",
     "Regressor",

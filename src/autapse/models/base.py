@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,6 +25,7 @@ from autapse.unfold.warm_start import Solutions
 
 Network = str | NetworkClass | Recurrent
 LAST = "last"  # the default readout
+Batches = Callable[[], Iterable[Any]]  # batches with `inputs` and `targets`, from the beginning at each call
 UNITS = 64  # default size of a layer
 MOST_LAYERS = 1000  # a malicious file must not build a network for hours
 
@@ -236,6 +237,18 @@ class SequenceModel(nn.Module):
     def carry(self, x: Tensor, lengths: Any = None, state: Any = None) -> tuple[Tensor, Any]:
         """The output and the final state; the state is None for models that read whole sequences."""
         return self(x, lengths), None
+
+    def start_from(self, train: Batches, validation: Batches) -> bool:
+        """Compute initial weights from the training data, before the first training step; by default none.
+
+        Args:
+            train: a function that returns the training batches.
+            validation: the same for the validation batches; there may be none.
+
+        Returns:
+            Whether the model is worth a validation now, since it may be the best one.
+        """
+        return False
 
     @property
     def depends_on_position(self) -> bool:

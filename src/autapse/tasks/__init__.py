@@ -30,6 +30,7 @@ from autapse.tasks.base import (
 )
 from autapse.tasks.copy import Copy
 from autapse.tasks.digits import Digits
+from autapse.tasks.forecast import Forecast, ForecastArrays, Forecasting
 from autapse.tasks.images import CIFAR10, MNIST, FashionMNIST, NoisyCIFAR10
 from autapse.tasks.pos import POS
 from autapse.tasks.ptb import PTB
@@ -45,7 +46,8 @@ STORED: tuple[type[Stored], ...] = (
     *(MNIST, FashionMNIST, CIFAR10, NoisyCIFAR10, HAR, DSA, Speech, Yelp, IMDB),
     *(PTB, POS, BAbI, Archive, OwnSeries),
 )
-TASKS: dict[str, type[Task]] = {task.name: task for task in (*GENERATED, *STORED)}
+EVERY: tuple[type[Task], ...] = (*GENERATED, *STORED, Forecast)
+TASKS: dict[str, type[Task]] = {task.name: task for task in EVERY}
 
 
 def task_class(name: str) -> type[Task]:
@@ -96,6 +98,9 @@ __all__ = [
     "Data",
     "Digits",
     "FashionMNIST",
+    "Forecast",
+    "ForecastArrays",
+    "Forecasting",
     "Generated",
     "Kind",
     "Metric",

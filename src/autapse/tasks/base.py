@@ -13,9 +13,12 @@ from autapse import checks
 from autapse.data.ragged import Ragged
 from autapse.data.ragged import dense as dense  # noqa: PLC0414 (public here too)
 
-Kind = Literal["regression", "regression per step", "classification", "tagging", "language", "question answering"]
+Kind = Literal[
+    "regression", "regression per step", "classification", "tagging", "language", "question answering", "forecasting"
+]
 Metric = Literal["mean squared error", "error rate", "cross-entropy", "perplexity"]
 Split = Literal["train", "validation", "test"]
+Intervals = Literal["quantile", "gaussian", "none"]
 Transform = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 
 SPLITS: tuple[Split, ...] = get_args(Split)
@@ -32,7 +35,8 @@ class Data:
             of words have integers.
         targets: Regression: [N, K] float32. Regression per step: ragged, with steps of shape [K] float32.
             Classification and question answering: [N] int64. Tagging and language: one class per step, [N, T] int64
-            with IGNORE after the end, or ragged.
+            with IGNORE after the end, or ragged. Forecasting: [N, horizon + 1, K] float32; the last row is the size of
+            a typical error of the series, by which the loss is divided.
         lengths: [N] int64; None if every sequence has T steps, or if the inputs are ragged.
         span: Read the sequences in pieces of this many steps; None: read them whole.
         carry: Pass the state from one piece to the next; False: every piece starts from zero.
@@ -57,6 +61,48 @@ class Data:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ForecastShape:
+    """What a model must know to forecast.
+
+    Args:
+        horizon: Steps to forecast.
+        window: Steps of history that a forecast is made from.
+        targets: Names of the channels to forecast. They come first in the input.
+        others: Names of channels whose history is read but that are not forecast. They come next.
+        known: Names of channels whose future is known. They come last, twice: at each step, and `horizon` steps ahead.
+        recursive: Forecast one step at a time, and read it as history for the next one; otherwise all steps at once.
+        intervals: What the prediction intervals are: quantiles, a Gaussian, or none.
+        levels: The share of values that each interval should contain.
+        season: Steps after which a series repeats; 1 for none.
+
+    Example:
+        >>> shape = ForecastShape(horizon=12, window=48, targets=("sales",), known=("holiday",))
+        >>> shape.input_size
+        3
+    """
+
+    horizon: int
+    window: int
+    targets: tuple[str, ...]
+    others: tuple[str, ...] = ()
+    known: tuple[str, ...] = ()
+    recursive: bool = False
+    intervals: Intervals = "quantile"
+    levels: tuple[float, ...] = (0.8, 0.95)
+    season: int = 1
+
+    @property
+    def input_size(self) -> int:
+        """Features per step of the model's input."""
+        return len(self.targets) + len(self.others) + 2 * len(self.known)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All channels that the user gives."""
+        return (*self.targets, *self.others, *self.known)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Signature:
     """What a model must know about the data of a task. It is saved with the model.
 
@@ -73,6 +119,7 @@ class Signature:
         target_mean: Regression: mean of the targets, one per value; empty for 0.
         target_scale: Regression: standard deviation of the targets; empty for 1.
         length: Number of steps of a typical sequence; 0 if it is not known.
+        forecast: Forecasting: the horizon and what else the model must know; otherwise None.
         center: The model first replaces x by arcsinh((x − center) / spread), one value per channel; empty for no.
         spread: See center; 0 for channels that stay as they are.
         level_mean: Not empty: each series is standardised by its own mean and deviation. The log of the deviation is
@@ -99,6 +146,7 @@ class Signature:
     target_mean: tuple[float, ...] = ()
     target_scale: tuple[float, ...] = ()
     length: int = 0
+    forecast: ForecastShape | None = None
     center: tuple[float, ...] = ()
     spread: tuple[float, ...] = ()
     level_mean: tuple[float, ...] = ()

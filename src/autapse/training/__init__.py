@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from autapse.training.config import ModelConfig, RunConfig, TrainingConfig
     from autapse.training.evaluation import evaluate
     from autapse.training.feeds import Tensors
+    from autapse.training.forecast_scores import ForecastErrors, ForecastReport, forecast_errors, forecast_report
+    from autapse.training.forecast_settings import forecast_config
     from autapse.training.loading import find_run, load, load_run
     from autapse.training.loop import Fitted, Loop, fit
     from autapse.training.model import make_model
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Diverged",
     "Fitted",
+    "ForecastErrors",
+    "ForecastReport",
     "Interrupted",
     "Loop",
     "ModelConfig",
@@ -31,6 +35,9 @@ __all__ = [
     "evaluate",
     "find_run",
     "fit",
+    "forecast_config",
+    "forecast_errors",
+    "forecast_report",
     "load",
     "load_run",
     "make_model",
@@ -47,6 +54,8 @@ __getattr__ = lazy(
         "autapse.training.summary": "Summary",
         "autapse.training.config": "ModelConfig RunConfig TrainingConfig",
         "autapse.training.feeds": "Tensors",
+        "autapse.training.forecast_scores": "ForecastErrors ForecastReport forecast_errors forecast_report",
+        "autapse.training.forecast_settings": "forecast_config",
         "autapse.training.evaluation": "evaluate",
         "autapse.training.loop": "Fitted Loop fit",
         "autapse.training.trainer": "Interrupted Trainer train",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from autapse import __version__, checks, records
-from autapse.tasks import ArrayTask, Task, task_class
+from autapse.tasks import ArrayTask, ForecastArrays, Task, task_class
 from autapse.training.amounts import augmentation
 
 
@@ -245,7 +245,8 @@ class RunConfig:
 
 
 def _task_class(name: str) -> type[Task]:
-    return ArrayTask if name == ArrayTask.name else task_class(name)  # not in the list of tasks
+    unlisted: dict[str, type[Task]] = {kind.name: kind for kind in (ArrayTask, ForecastArrays)}
+    return unlisted[name] if name in unlisted else task_class(name)
 
 
 def _check_words(config: Any) -> None:

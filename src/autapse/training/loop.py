@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +23,7 @@ from autapse.training.average import Average, averaged
 from autapse.training.clipping import clip, finite
 from autapse.training.config import RunConfig
 from autapse.training.evaluation import Scores, measure
-from autapse.training.feeds import Batch, Tensors, make_feed
+from autapse.training.feeds import Batch, Tensors, in_order, make_feed
 from autapse.training.log import Quiet, Show
 from autapse.training.model import make_model
 from autapse.training.objectives import objective, training_loss, weighted
@@ -31,6 +32,7 @@ from autapse.training.progress import RunProgress
 from autapse.training.rescue import Diverged, random_step
 from autapse.training.schedule import learning_rate, reached
 
+MANY = 1024  # sequences at a time, for weights that are computed from the data
 LOG_EVERY = 10  # steps between training records
 MOST_BATCHES = 50  # from which the statistics of batch norms are recomputed
 
@@ -84,6 +86,8 @@ class Loop:
         augment.check_augmentation(self.amounts, self.signature)
         torch.manual_seed(self.settings.seed)
         self.model = make_model(config.task, config.model, self.settings.device, self.signature)
+        parts = (partial(in_order, part, MANY) for part in (self.train_data, self.validation_data))
+        self.validate_start = self.model.start_from(*parts)
         if self.train_data.carry and self.model.depends_on_position:
             rule = "be the same at every step if the state is carried from span to span"
             checks.fail("cell", rule, config.model.cell, "Use eta=shared, or --no-carry to start every span from zero.")
@@ -113,6 +117,8 @@ class Loop:
         progress = self.progress
         clock = time.perf_counter() - progress.seconds
         self.show.begin(progress.step, self.steps)
+        if self.validate_start and progress.step == 0:
+            self._score()
         while not progress.finished:
             loss, norm, rate = self._train_once()
             progress.step += 1

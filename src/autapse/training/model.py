@@ -7,6 +7,7 @@ from typing import Any
 from autapse import checks
 from autapse.models import MODELS, SequenceModel
 from autapse.tasks import Signature, Task
+from autapse.tasks.base import ForecastShape
 from autapse.training.config import ModelConfig, RunConfig
 
 
@@ -27,7 +28,7 @@ def make_model(
         signature: the kind and the sizes of the task's data; by default `task.signature()`, which reads the data.
 
     Returns:
-        A `Classifier`, `Regressor`, `StepRegressor`, `Tagger`, `LanguageModel` or `QuestionAnswering`.
+        A `Classifier`, `Regressor`, `StepRegressor`, `Tagger`, `LanguageModel`, `QuestionAnswering` or `Forecaster`.
 
     >>> from autapse.tasks import Adding
     >>> from autapse.training import ModelConfig
@@ -70,6 +71,14 @@ def make_model(
         missing=known.missing,
         device=device,
         **(targets if "regression" in known.kind else {}),
+        **(_forecast(known, known.forecast) if known.forecast else {}),
     )
     made.classes, made.channels = known.classes, known.channels
     return made
+
+
+def _forecast(known: Signature, shape: ForecastShape) -> dict[str, Any]:
+    """The arguments of a Forecaster."""
+    names = ("horizon", "window", "recursive", "intervals", "levels")
+    order = [known.channels.index(name) for name in shape.columns]
+    return {"known": len(shape.known), "order": order, **{name: getattr(shape, name) for name in names}}

@@ -15,7 +15,9 @@ from torch.nn import functional as F
 
 from autapse import checks
 from autapse.tasks.base import IGNORE, Signature, Task
+from autapse.tasks.forecast import Forecasting
 from autapse.training.config import TrainingConfig
+from autapse.training.forecast_losses import forecast_count, forecast_losses
 
 
 class Objective(NamedTuple):
@@ -45,6 +47,8 @@ def objective(task: Task) -> Objective:
         return Objective(_squared_error, _squared_error, len)
     if task.kind == "regression per step":
         return Objective(_squared_error_of_steps, _squared_error_of_steps, _known_steps)
+    if isinstance(task, Forecasting):
+        return Objective(*forecast_losses(task), forecast_count)
     if task.metric == "perplexity":
         return Objective(_cross_entropy, _cross_entropy, _valid, _perplexity)
     if task.metric == "cross-entropy":

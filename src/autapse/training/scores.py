@@ -97,10 +97,10 @@ Tally = ClassTally | ValueTally
 
 
 def make_tally(signature: Signature) -> Tally | None:
-    """The tally for a kind of task; None for language, and for very many classes."""
+    """The tally for a kind of task; None for language, forecasts, and very many classes."""
     if "regression" in signature.kind:
         return ValueTally(signature.output_size)
-    if signature.kind == "language" or signature.output_size > MOST_CLASSES:
+    if signature.kind in ("language", "forecasting") or signature.output_size > MOST_CLASSES:
         return None
     return ClassTally(signature.output_size)
 
