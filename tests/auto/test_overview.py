@@ -16,8 +16,9 @@ def test_counts_lengths_and_scales_are_those_of_the_data():
     assert seen.lengths == (4, 6, 30)
     assert seen.missing == 0
     assert seen.deviations == pytest.approx(np.concatenate(x).std(0), rel=1e-5)
-    rows = dict(seen.rows()[:5])
-    assert rows["series"] == "30 for training, 3 for the test; 4 to 30 steps, median 6"
+    rows = dict(seen.rows()[:6])
+    assert rows["series"] == "33; 4 to 30 steps, median 6"
+    assert rows["splits"] == "24 for training, 6 for validation, 3 for the test"
     assert rows["classes"] == "2: rest (20), walk (10)"
     assert rows["missing"] == "none"
 
@@ -37,3 +38,11 @@ def test_long_lists_of_names_are_cut():
     assert rows["channels"].endswith("10, 11, …")
     assert rows["classes"].startswith("15: ")
     assert rows["classes"].endswith("…")
+
+
+def test_a_search_divides_the_training_series_by_itself():
+    rng = np.random.default_rng(0)
+    small, large = (ArrayTask(rng.normal(size=(count, 3, 1)), ["a", "b"] * (count // 2)) for count in (100, 1000))
+    rows = dict(look(small, search=True).rows())
+    assert rows["splits"] == "80 for training, also for 4-fold cross-validation; 20 for the test"
+    assert dict(look(large, search=True).rows())["splits"] == "640 for training, 160 for validation, 200 for the test"

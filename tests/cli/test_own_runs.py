@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from autapse.tasks import OwnSeries
+from autapse.training import RunConfig
 from command_line import mistake, said
 
 TINY = "--cell gru --hidden-size 6 --steps 40 --eval-every 20 --batch-size 16 --learning-rate 0.03".split()
@@ -122,6 +123,23 @@ def test_too_few_series_for_the_splits(place, capsys):
     assert "have at least two" not in mistake(capsys, "run", "d.csv", *SHORT)
     task = OwnSeries(path=str(path), test_share=0, validation=0)
     assert [len(task.split(split, 0)) for split in ("train", "validation", "test")] == [2, 0, 0]
+
+
+def test_a_final_model_learns_from_all_series(place, capsys):
+    write(place / "d.csv", ["sequence", "a", "target"], 0, 12)
+    said(capsys, "run", "d.csv", "--test-share", "0", "--validation", "0", *SHORT, "--out", "run")
+    assert "was trained without a test set: its task has test_share = 0." in mistake(capsys, "eval", "run")
+    said(capsys, "predict", "run", "d.csv")
+
+
+def test_options_of_older_runs():
+    """Runs of older versions had one word for the targets, and did not use irregular times."""
+    content = RunConfig(task=OwnSeries(path="d.csv", targets="numbers")).to_json()
+    content["task"]["targets"] = "numbers"
+    for name in ("times", "form", "channels", "sequence_column", "time_column", "target_column"):
+        del content["task"][name]
+    task = RunConfig.from_json(content).task
+    assert (task.targets, task.times, task.channels) == (("numbers",), "ignore", ())
 
 
 # Sounds

@@ -276,7 +276,12 @@ def test_a_review_per_line(capsys, place):
         ("classes", "x.npy", "", "is not a complete .npy file of a plain array"),
         ("classes", "x.ts", "", "x.ts is damaged at line 1: it has no line '@data'"),
         ("classes", "gone.ts", None, "gone.ts is missing."),
-        ("pos", "x.csv", "1,2\n", "The ending of x.csv must be one of .conllu, .txt; got '.csv'"),
+        (
+            "pos",
+            "x.csv",
+            "1,2\n",
+            "The ending of x.csv must be one of .conllu, .txt, .conll, .bio, .iob, .iob2; got '.csv'",
+        ),
         ("pos", "x.txt", "", "it has no sentence"),
         (
             "pos",

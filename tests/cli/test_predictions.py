@@ -7,8 +7,10 @@ import json
 import numpy as np
 import torch
 
+from autapse.cli.predict import score
 from autapse.cli.predictions import WRITERS, Predictions
 from autapse.models import StepRegressor, Tagger
+from autapse.tasks import Signature
 
 SCORES = [np.array([[0.0, 1.0], [2.0, 0.0], [0.0, 3.0]]), np.array([[1.0, 0.0]])]
 
@@ -64,3 +66,18 @@ def test_values_at_every_step():
     said = Predictions.of(StepRegressor("gru", 1, 2, 3), SCORES)
     assert rows(said)[:2] == [["sequence", "step", "prediction 1", "prediction 2"], ["0", "0", "0.0", "1.0"]]
     assert loaded(said)[0].tolist() == SCORES[0].tolist()
+
+
+def test_the_score_of_values_at_every_step():
+    """The mean over the steps whose target is known."""
+    signature = Signature(kind="regression per step", input_size=1, output_size=2)
+    said = Predictions.of(StepRegressor("gru", 1, 2, 3), SCORES).answers
+    targets = [SCORES[0] + 1, np.array([[np.nan, 3.0]])]
+    assert score(signature, said, targets) == f"mean squared error: {(6 * 1 + 9) / 7:.6g}"
+    assert score(signature, said, ["x", "y"]) == ""
+
+
+def test_the_score_of_classes_at_every_step():
+    signature = Signature(kind="tagging", input_size=1, output_size=2, classes=("a", "b"))
+    said = Predictions.of(tagger(), SCORES).answers
+    assert score(signature, said, [["b", "b", "b"], ["a"]]) == "error rate: 0.25 (1 of 4)"

@@ -436,6 +436,7 @@ def test_columns_that_do_not_fit_are_named(tmp_path, layout, said):
         ),
         ('sequence,x,target\n1,2,"a"b\n', ", line 2, column 'target': a cell with a quote must begin and end with"),
         ("sequence,x,target\n1,2,a\0b\n", ", line 2: it is not text: it has a zero byte."),
+        ("sequence,x,target\n\r\n\x0b\r\n", " has no rows below a header."),
         ("sequence,x,target\n1,2,a\n1,2\n", ", line 3: it has 2 cells, but the header has 3."),
         ('sequence,x,target\n1,2,"a\n1,2,b\n', ", line 2: unexpected end of data."),
         ("sequence;x;target\n1;1,5;a\n1;x;a\n", ", line 3, column 'x': 'x' is not a finite number. To use only some"),
@@ -530,6 +531,12 @@ def test_parquet(tmp_path):
     content = (tmp_path / "own.parquet").read_bytes()
     cut = write(tmp_path / "cut.parquet", content[: len(content) // 2])
     assert "is not a complete .parquet file" in message(read_series, cut)
+
+
+def test_a_piece_of_empty_lines_is_skipped(tmp_path, monkeypatch):
+    monkeypatch.setattr(delimited, "PIECE", 20)
+    found = read_csv(table(tmp_path, LONG.replace("b,0", "\n" * 50 + "b,0")))
+    assert found.inputs.lengths.tolist() == [2, 2]
 
 
 def test_a_compressed_table(tmp_path):

@@ -98,6 +98,8 @@ def test_frames(size):
 def test_about_so_many_steps_remain():
     assert make_front("conv:steps=150", 1, 1460, False, False).pools == [3, 1, 3]
     assert make_front("conv:steps=150", 1, 300, False, False).pools == [1, 1, 2]
+    assert make_front("conv:steps=150", 1, 500, False, False).pools == [2, 1, 2]
+    assert make_front("conv:kernels=5,3", 1, 500, False, False).pools == [2, 2]
     assert make_front("conv:kernels=3", 1, 1460, False, False).pools == [10]
     assert make_front("conv:steps=150", 1, 100, False, False).pool == 1
     assert make_front("conv", 1, 0, False, False).pool == 1

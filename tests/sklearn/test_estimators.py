@@ -1,11 +1,14 @@
 """The estimators: what they read and learn, that they repeat, and that they can be saved, copied and searched."""
 
+import json
 import pickle
 import sys
 
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import accuracy_score
@@ -226,6 +229,8 @@ def test_validation_chooses_the_best_weights_and_can_stop_early():
     model = classifier(validation=0.25, early_stop=2, steps=400, settings={"eval_every": 10}).fit(X, noise)
     assert model.n_iter_ < 400
     assert any("validation" in record for record in model.history_)
+    model = classifier(preset="recipe", validation=0.25, steps=2).fit(X, Y)
+    assert model.config_.training.select_by == "loss"
 
 
 def test_presets_choose_what_is_not_given():
@@ -399,6 +404,31 @@ def test_other_files_are_refused_in_one_line(fitted, tmp_path):
     train(config, tmp_path / "run")
     with pytest.raises(checks.InputError, match=r"has a model, but no estimator. autapse.load reads it"):
         RecurrentClassifier.load(tmp_path / "run" / "checkpoint-1.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "value", "message"),
+    [
+        ("params", "steps_", 1, "unexpected keyword argument 'steps_'"),
+        ("params", "cell", {"pears": []}, "is damaged: 'array'"),
+        ("attributes", "n_channels_in_", 3, "its channels are not those of its model"),
+        ("attributes", "n_channels_in_", "two", "n_channels_in_ is 'two'"),
+        ("attributes", "classes_", {"array": ["a"], "dtype": "<U4"}, "its classes are not those of its model"),
+        ("attributes", "classes_", {"array": ["a"], "dtype": "number"}, "data type 'number' not understood"),
+        ("attributes", "secret_", 1, "not n_features_in_, n_channels_in_, _table, classes_, secret_"),
+    ],
+)
+def test_a_changed_file_is_refused_in_one_line(fitted, tmp_path, part, name, value, message):
+    path = tmp_path / "model.safetensors"
+    fitted.save(path)
+    with safe_open(path, framework="pt") as file:
+        about, tensors = file.metadata(), {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    estimator = json.loads(about["estimator"])
+    estimator[part][name] = value
+    save_file(tensors, path, about | {"estimator": json.dumps(estimator)})
+    with pytest.raises(checks.InputError) as error:
+        RecurrentClassifier.load(path)
+    assert message in str(error.value)
 
 
 def test_a_stream_ends_where_predict_does(fitted):

@@ -93,7 +93,8 @@ def test_a_run_on_chunks(tmp_path, cache, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     conll_2003(tmp_path)
     tiny = "--hidden-size 4 --steps 2 --eval-every 1 --batch-size 2 --embedding-size 4".split()
-    said(capsys, "run", "pos", "--folder", ".", "--column", "3", "--min-count", "1", *tiny, "--out", "run")
+    text = said(capsys, "run", "pos", "--folder", ".", "--column", "3", "--min-count", "1", *tiny, "--out", "run")
+    assert "F1 of spans" in text
     (tmp_path / "asked.conll").write_text(NAMES)
     lines = said(capsys, "predict", "run", "asked.conll").splitlines()
     assert [line.split("\t")[0] for line in lines if line] == ["EU", "rejects", "German", "call", "Peter", "Blackburn"]

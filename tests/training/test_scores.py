@@ -30,6 +30,19 @@ def test_class_scores_of_a_case_counted_by_hand():
     assert (c["count"], c["precision"], c["recall"]) == (0, 0.0, None)
 
 
+def test_spans_are_counted_whole():
+    """Two sequences, one padded. Of the spans A and B of the first, A is right; the second has a wrong end."""
+    names = ("B-A", "B-B", "I-A", "O")
+    tally = make_tally(Signature(kind="tagging", input_size=1, output_size=4, classes=names))
+    true = torch.tensor([[0, 2, 3, 1], [0, 2, IGNORE, IGNORE]])
+    predicted = torch.tensor([[0, 2, 3, 3], [0, 3, 0, 0]])
+    tally.add(torch.nn.functional.one_hot(predicted, 4).float(), true)
+    rows = {row["class"]: row for row in tally.scores(names)["spans"]}
+    assert (rows["A"]["count"], rows["A"]["precision"], rows["A"]["recall"]) == (2, 0.5, 0.5)
+    assert (rows["B"]["count"], rows["B"]["f1"]) == (1, 0.0)
+    assert rows["all"]["f1"] == pytest.approx(2 * 1 / (3 + 2))
+
+
 def test_value_scores_are_those_of_their_definitions():
     """R² is 1 − Σ(y − ŷ)² / Σ(y − ȳ)², also for values far from 0; NaN is not counted."""
     rng = np.random.default_rng(0)
@@ -95,3 +108,12 @@ def test_a_model_that_learned_nothing_is_trivial(tmp_path):
     noise = np.random.default_rng(1).permutation(y)
     config = short(ArrayTask(np.zeros_like(x), noise))
     assert train(config, tmp_path / "run").trivial
+
+
+def test_a_final_model_needs_no_test_data(tmp_path):
+    x, y = series()
+    task = ArrayTask(x, y, test_share=0, validation=0)
+    summary = train(short(task), tmp_path / "run")
+    assert (summary.test, summary.baseline, summary.validation) == (None, None, None)
+    assert not summary.trivial
+    assert summary.best_step == 60

@@ -103,7 +103,7 @@ def choose(
     checks.number("seconds", seconds, above=0.0)
     model, training = dict(model or {}), {"seed": seed, **(training or {})}
     training.pop("seconds", None)
-    seen = look(task)
+    seen = look(task, seed, search=True)
     fixed = {*model, *training, *(given or ())}
     whole = task.changed(validation=0.0)
     field = candidates(whole, seen.series_spread, model, training, fixed)

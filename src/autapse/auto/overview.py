@@ -6,12 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from autapse.auto.folds import fold
 from autapse.data.ragged import Ragged, dense
 from autapse.records import Record
 from autapse.tasks import IGNORE
 from autapse.tasks.base import Kind
 from autapse.tasks.own import OwnData
 from autapse.tasks.scaling import scale_range
+from autapse.tasks.stored import Examples, held_out
 
 MOST_NAMES = 12  # of channels and classes that are printed
 
@@ -24,6 +26,10 @@ class Look(Record):
     """Classification, regression, or one of them at every step."""
     train: int
     """Training series, those for validation included."""
+    validation: int
+    """Those of them that are held out for validation; 0 if each validates once in cross-validation."""
+    folds: int
+    """Folds of the cross-validation; 0 without it."""
     test: int
     """Test series."""
     channels: tuple[str, ...]
@@ -50,7 +56,8 @@ class Look(Record):
         lengths = f"{low} steps" if low == high else f"{low} to {high} steps, median {middle}"
         names = ", ".join(self.channels[:MOST_NAMES]) + (", …" if len(self.channels) > MOST_NAMES else "")
         rows = [
-            ("series", f"{self.train} for training, {self.test} for the test; {lengths}"),
+            ("series", f"{self.train + self.test}; {lengths}"),
+            ("splits", self._splits()),
             ("channels", f"{len(self.channels)}: {names}"),
         ]
         if self.classes:
@@ -63,12 +70,20 @@ class Look(Record):
         rows.append(("scale", f"deviation of channels {_range(self.deviations)}; {between}"))
         return rows + [("chosen" if n == 0 else "", reason) for n, reason in enumerate(self.reasons)]
 
+    def _splits(self) -> str:
+        if self.folds > 1:
+            return f"{self.train} for training, also for {self.folds}-fold cross-validation; {self.test} for the test"
+        rest = f"{self.validation} for validation, {self.test} for the test"
+        return f"{self.train - self.validation} for training, {rest}"
 
-def look(task: OwnData) -> Look:
+
+def look(task: OwnData, seed: int = 0, search: bool = False) -> Look:
     """Look at the data of a task.
 
     Args:
         task: a task with your own data: a file, a set of the archive, or arrays.
+        seed: of the run, on which the validation series depend.
+        search: whether a search will compare networks. It divides the training series by itself.
 
     Returns:
         What was seen; `rows()` is a table to print.
@@ -79,12 +94,17 @@ def look(task: OwnData) -> Look:
     (8, 2, {'a': 4, 'b': 4}, (5, 5, 5))
     """
     train, test = task.both()
+    whole = Examples(train.inputs, train.targets)
+    folded = fold(whole, seed) if search else None
+    held = held_out(whole, task.validation, seed) if folded is None else folded.fold == 0
     values, lengths = train.inputs.values, train.inputs.lengths
     with np.errstate(invalid="ignore"):
         means, deviations = np.nanmean(values, axis=0), np.nanstd(values, axis=0)
     return Look(
         kind=task.kind,
         train=len(train),
+        validation=0 if folded is not None and folded.count > 1 else int(held.sum()),
+        folds=folded.count if folded is not None else 0,
         test=len(test),
         channels=train.channels or tuple(str(n) for n in range(values.shape[1])),
         classes=_counts(train.targets, train.labels),

@@ -72,9 +72,11 @@ class Pool:
 
     def _work(self, todo: deque[tuple[int, Job]], outcomes: list[Outcome | None]) -> None:
         while todo:
-            with suppress(IndexError):  # a helper was faster
+            try:
                 place, job = todo.popleft()
-                outcomes[place] = trial.run(job, self.split(job.fold))
+            except IndexError:  # a helper was faster
+                return
+            outcomes[place] = trial.run(job, self.split(job.fold))
 
     def split(self, number: int) -> Any:
         """The training and validation data of a fold."""

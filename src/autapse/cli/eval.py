@@ -33,7 +33,8 @@ def main(words: list[str]) -> None:
     check_data(config.task.signature(), known, args.run)
     data = config.task.split(args.split, config.training.seed)
     if not len(data):
-        raise checks.InputError(f"{args.run} was trained without a {args.split} set: its task has validation = 0.")
+        option = "test_share" if args.split == "test" else "validation"
+        raise checks.InputError(f"{args.run} was trained without a {args.split} set: its task has {option} = 0.")
     score = evaluate(model, Tensors.of(data, "cpu"), objective(config.task))
     floor = config.task.floor(data)
     terminal.write(f"{args.split} {config.task.metric}: {score:.6g}")

@@ -107,8 +107,10 @@ def main(words: list[str]) -> int:
             from autapse.auto import look
 
             if preset == "none":
-                print_look(console, look(args.task))
+                print_look(console, look(args.task, args.training.seed))
             else:
+                if args.out is not None and args.out.exists():
+                    files.new_folder(args.out)  # refuse it now, not after the search
                 choice = _chosen(config, given, args.seeds, console)
                 config = choice.config
         default = Path("runs") / f"{run_name(args.task)}-{config.model.cell.split(':')[0].lower()}"
@@ -129,7 +131,7 @@ def _chosen(config: RunConfig, given: set[str], seeds: int, console: Any) -> Cho
     from autapse.training.log import Notes
 
     assert isinstance(config.task, OwnData)
-    print_look(console, look(config.task))
+    print_look(console, look(config.task, config.training.seed, search=True))
     model, training = ({n: v for n, v in vars(part).items() if n in given} for part in (config.model, config.training))
     choice = choose(
         config.task,

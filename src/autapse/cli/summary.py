@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from autapse.tasks.own import OwnData
+
 if TYPE_CHECKING:
     from autapse.training.config import RunConfig
     from autapse.training.summary import Summary
@@ -27,6 +29,9 @@ def print_summary(console: Any, summary: Summary, config: RunConfig) -> None:
     took += f", {summary.rescues} gradients rescued" if summary.rescues else ""
     console.print(took)
     print_scores(console, summary)
+    table = class_table(summary) if isinstance(task, OwnData) else None
+    if table is not None:
+        console.print(table, soft_wrap=False)
     if summary.trivial:
         console.print(trivial_warning(summary, task.baseline_text), style="bold red")
 
@@ -45,6 +50,10 @@ def print_scores(console: Any, summary: Summary) -> None:
         console.print(f"{explained}mean absolute error {summary.mean_absolute_error:.4g}")
     if summary.balanced_accuracy is not None:
         console.print(f"balanced accuracy {summary.balanced_accuracy:.4f}, macro F1 {summary.macro_f1:.4f}")
+    if summary.spans:
+        *kinds, whole = summary.spans
+        each = ", ".join(f"{row['class']} {row['f1']:.4f}" for row in kinds[:MOST_CLASSES])
+        console.print(f"F1 of spans {whole['f1']:.4f} ({each})")
 
 
 def class_table(summary: Summary) -> Any:

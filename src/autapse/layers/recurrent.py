@@ -267,15 +267,13 @@ class Recurrent(nn.Module):
                 return whole
         batch = make_batch(x, lengths, self._width(x), self.batch_first, self._dtype)
         states = self._initial(h0, batch)
-        rows, final, traces, reports, adjoint_reports = self._run(
-            batch, states, start, return_states, start_states, keys
-        )
-        if reports or self._has_reports:
-            self.reports, self.adjoint_reports, self._has_reports = reports, adjoint_reports, True
-        h_n, output = self._gather(final, batch), batch.restore(rows)
+        run = self._run(batch, states, start, return_states, start_states, keys)
+        if run.reports or self._has_reports:
+            self.reports, self.adjoint_reports, self._has_reports = run.reports, run.adjoint_reports, True
+        h_n, output = self._gather(run.final, batch), batch.restore(run.rows)
         if not return_states:
             return output, h_n
-        return output, h_n, [tuple(batch.pad(state) for state in trace) for trace in traces]
+        return output, h_n, [tuple(batch.pad(state) for state in trace) for trace in run.traces]
 
     def final_output(self, h_n: Hidden) -> Tensor:  # [B, output_size], or [output_size] for a single sequence
         """The output that belongs to h_n, of both directions."""

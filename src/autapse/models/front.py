@@ -17,7 +17,6 @@ from autapse.models.batch_norm import BatchNorm
 from autapse.models.padding import inside, on_rows, ragged_lengths, rows_inside
 
 NONE = "none"
-SPLIT = 4  # pooling of at least this factor is divided between the first and the last convolution
 Pooling = Literal["max", "mean"]
 
 
@@ -232,10 +231,8 @@ class _Stage:
 
 def _divided(wanted: float, count: int) -> list[int]:
     """Pooling of about this factor, after the first and the last of `count` convolutions."""
-    if count == 1 or wanted < SPLIT:
-        return [*[1] * (count - 1), max(1, round(wanted))]
-    first = round(math.sqrt(wanted))
-    return [first, *[1] * (count - 2), round(wanted / first)]
+    first = max(1, round(math.sqrt(wanted))) if count > 1 else 1
+    return [*[first, *[1] * (count - 2)][: count - 1], max(1, round(wanted / first))]
 
 
 def _each(pool: int | Sequence[int], count: int) -> list[int]:

@@ -100,7 +100,8 @@ class SeriesEstimator(RecurrentEstimator):
         from autapse import auto
 
         if self.preset == "recipe" or not search:
-            return auto.recipe(task, model=model, training=training)
+            best = {"select_by": "loss"} if self.validation else {}  # the recipe keeps the last weights
+            return auto.recipe(task, model=model, training=best | training)
         fixed = {"differences": self.differences is not None, "scaling": self.scaling != "auto"}
         choice = auto.choose(
             task,

@@ -12,6 +12,7 @@ from safetensors import safe_open
 
 from autapse import checks, files, records
 from autapse.sklearn.engine import Trained
+from autapse.tasks import Signature
 from autapse.training.checkpoint import Snapshot, load_weights, packed, read_file
 from autapse.training.environment import Environment
 from autapse.training.model import make_model
@@ -67,20 +68,30 @@ def load(kind: type[Any], path: Path, device: str, trust: bool) -> Any:
     try:
         estimator = kind(**{**_read(saved.params), "device": device})
         attributes = _read(saved.attributes)
-        missing = [name for name in kind.kept if name not in attributes and name != "feature_names_in_"]
+        _check(attributes, kind.kept, snapshot.signature)
     except (TypeError, ValueError, KeyError) as error:
         raise checks.InputError(f"{path} is damaged: {error}.") from None
-    if missing or set(attributes) - set(kind.kept):
-        raise checks.InputError(f"{path} is damaged: it should have {', '.join(kind.kept)}; it has {attributes}.")
     vars(estimator).update(attributes)
-    if len(attributes.get("classes_", snapshot.signature.classes)) != len(snapshot.signature.classes):
-        raise checks.InputError(f"{path} is damaged: its classes are not those of its model.")
     model = make_model(snapshot.config.task, snapshot.config.model, device, snapshot.signature)
     load_weights(model, snapshot.best, path)
     estimator._trained = Trained(
         model.eval(), snapshot.config, snapshot.signature, snapshot.progress, [], snapshot.optimizer
     )
     return estimator
+
+
+def _check(attributes: dict[str, Any], names: tuple[str, ...], signature: Signature) -> None:
+    """Raise a ValueError if the attributes of an estimator are not those of its class and its model."""
+    if set(attributes) | {"feature_names_in_"} != {*names, "feature_names_in_"}:
+        raise ValueError(f"an estimator has the attributes {', '.join(names)}, not {', '.join(attributes)}")
+    for name, value in attributes.items():
+        kind = np.ndarray if name in ("classes_", "feature_names_in_") else bool if name.startswith("_") else int
+        if not isinstance(value, kind):
+            raise ValueError(f"{name} is {value!r}")
+    if attributes["n_channels_in_"] != signature.input_size:
+        raise ValueError("its channels are not those of its model")
+    if "classes_" in attributes and attributes["classes_"].shape != (len(signature.classes),):
+        raise ValueError("its classes are not those of its model")
 
 
 def _written(values: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from autapse.tasks import IGNORE, Signature
+from autapse.tasks.spans import are_spans, span_scores
 
 MOST_CLASSES = 200  # with more, a table of all pairs helps nobody
 
@@ -50,6 +51,34 @@ class ClassTally:
             "classes": rows,
             "confusion": self.confusion.tolist(),
         }
+
+
+class SpanTally(ClassTally):
+    """Counts classes that mark spans (B-PER, I-PER, O), and the spans.
+
+    Args:
+        names: names of the classes.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__(len(names))
+        self._names = np.array(names)
+        self._true: list[list[str]] = []
+        self._predicted: list[list[str]] = []
+
+    def add(self, output: Tensor, target: Tensor) -> None:  # [B, T, classes], [B, T]
+        """Include a batch of whole sequences."""
+        super().add(output, target)
+        for true, predicted in zip(target.cpu().numpy(), output.argmax(-1).cpu().numpy(), strict=True):
+            known = true != IGNORE
+            self._true.append(self._names[true[known]].tolist())
+            self._predicted.append(self._names[predicted[known]].tolist())
+
+    def scores(self, names: Sequence[str] = ()) -> dict[str, Any]:
+        """The scores of the classes, and those of each kind of span."""
+        rows = span_scores(self._true, self._predicted)
+        rounded = [{name: round(v, 6) if isinstance(v, float) else v for name, v in row.items()} for row in rows]
+        return {**super().scores(names), "spans": rounded}
 
 
 class ValueTally:
@@ -102,6 +131,8 @@ def make_tally(signature: Signature) -> Tally | None:
         return ValueTally(signature.output_size)
     if signature.kind in ("language", "forecasting") or signature.output_size > MOST_CLASSES:
         return None
+    if signature.kind == "tagging" and are_spans(signature.classes):
+        return SpanTally(signature.classes)
     return ClassTally(signature.output_size)
 
 

@@ -61,6 +61,8 @@ class Summary(Record, Mapping[str, Any]):
     """For each class: its name, its count in the test data, precision, recall and F1."""
     confusion: list[list[int]] | None = None
     """For classes: how often class `row` of the test data was predicted as class `column`."""
+    spans: list[dict[str, Any]] | None = None
+    """For classes that mark spans (B-PER, I-PER, O): the scores of each kind of span; the last row is for all spans."""
     r2: float | None = None
     """For values: share of their variance that is explained, the mean over all values."""
     mean_absolute_error: float | None = None

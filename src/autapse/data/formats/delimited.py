@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import os
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -91,11 +91,9 @@ class Delimited:
         """A table with a header has rows, and different names."""
         if not re.compile(rb"\S").search(self.content, self.begin):
             raise checks.InputError(f"{self.path} has no rows below a header.")
-        twice = sorted({name for name in self.header if self.header.count(name) > 1})
-        if twice:
-            raise checks.InputError(
-                f"{self.path}, line 1: column {twice[0]!r} occurs {self.header.count(twice[0])} times."
-            )
+        name, count = Counter(self.header).most_common(1)[0]
+        if count > 1:
+            raise checks.InputError(f"{self.path}, line 1: column {name!r} occurs {count} times.")
 
     @cached_property
     def point(self) -> str:
@@ -140,6 +138,8 @@ class Delimited:
         matrix = np.empty((self.content.count(b"\n", self.begin) + 1, len(values)), dtype=np.float32)
         filled = 0
         for piece, own, part in _in_threads(numbers, self._bounds()):
+            if not piece.rows:  # only empty lines
+                continue
             matrix[filled : filled + piece.rows] = part
             filled += piece.rows
             for name, column in zip(numeric, own, strict=True):
@@ -149,9 +149,11 @@ class Delimited:
                     parts[name].append(piece.texts(places[name], known[name]))
                 elif way == "times":
                     parts[name].append(piece.times(places[name]))
+        if not filled:
+            raise checks.InputError(f"{self.path} has no rows.")
         made: dict[str, Column] = {}
         for name, way in ways.items():
-            whole = np.concatenate(parts.pop(name)) if parts[name] else np.zeros(0)
+            whole = np.concatenate(parts.pop(name))
             made[name] = Texts(whole, list(known[name])) if way == "texts" else whole
         return made, matrix[:filled]
 

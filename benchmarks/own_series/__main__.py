@@ -1,0 +1,111 @@
+"""`autapse run X_TRAIN.ts` with default settings on seven archive sets, beside MiniRocket and published InceptionTime.
+
+python -m benchmarks.own_series --data FOLDER    measure everything: 45 minutes of two cores
+python -m benchmarks.own_series --render         write the table again, from the file of results
+
+Each run is a process of its own with `--seed` as the only option, so that it is what a user gets. MiniRocket (aeon)
+runs on the same machine, in an environment of its own that this script makes, outside the repository.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.own_series.minirocket import minirocket
+from benchmarks.own_series.page import page
+
+from autapse import checks, files
+from autapse.cli.parse import parse
+from autapse.results.machine import Origin
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "benchmarks" / "results" / "own_series.json"
+SETS = ("JapaneseVowels", "BasicMotions", "PenDigits", "ECG5000", "GunPoint", "ItalyPowerDemand", "ACSF1")
+
+
+@dataclass(kw_only=True)
+class OwnSeriesBenchmark:
+    """Measure the default settings for one's own series."""
+
+    data: Path = Path("uea-ucr")
+    """Folder with a folder per data set, NAME/NAME_TRAIN.ts and NAME_TEST.ts (or .tsv)."""
+    sets: tuple[str, ...] = SETS
+    """The data sets."""
+    seeds: tuple[int, ...] = (0, 1, 2)
+    """The seeds."""
+    seconds: float | None = None
+    """Time limit of a run; by default that of `autapse run`, 120 s."""
+    environment: Path = field(default_factory=lambda: Path.home() / ".cache" / "autapse-minirocket")
+    """Where the environment of MiniRocket is made."""
+    no_minirocket: bool = False
+    """Do not run MiniRocket. Results of an earlier measurement stay in the file."""
+    out: Path = RESULTS
+    """The file of results. It is written after each set; sets that are not measured stay as they are."""
+    render: bool = False
+    """Only write the table, from the file of results."""
+
+
+def main(words: list[str]) -> int:
+    args = parse(OwnSeriesBenchmark, "own_series", words)
+    if not args.render:
+        measure(args, f"python -m benchmarks.own_series {shlex.join(words)}".strip())
+    files.write_bytes(args.out.with_suffix(".md"), page(files.read_json(args.out)).encode())
+    print(args.out.with_suffix(".md").read_text(encoding="utf-8"))
+    return 0
+
+
+def measure(args: OwnSeriesBenchmark, command: str) -> None:
+    """Run everything, set by set, and write the results after each."""
+    origin = Origin.here()
+    results = files.read_json(args.out) if args.out.exists() else {"sets": {}}
+    results |= {"command": command, "commit": origin.commit, "hardware": origin.hardware}
+    for name in args.sets:
+        train = data_file(args.data, name, "TRAIN")
+        rows = results["sets"].setdefault(name, {})
+        rows["autapse"] = [one_run(train, seed, args.seconds) for seed in args.seeds]
+        if not args.no_minirocket:
+            rows["minirocket"] = minirocket(train, data_file(args.data, name, "TEST"), args.seeds, args.environment)
+        files.write_json(args.out, results)
+
+
+def data_file(folder: Path, name: str, part: str) -> Path:
+    """The file of a data set."""
+    for suffix in (".ts", ".tsv"):
+        path = folder / name / f"{name}_{part}{suffix}"
+        if path.exists():
+            return path
+    raise checks.InputError(f"{folder / name / name}_{part}.ts is missing. Pass its folder as --data.")
+
+
+def one_run(train: Path, seed: int, seconds: float | None) -> dict[str, Any]:
+    """One run of the command line; its score, and how it went."""
+    limit = [] if seconds is None else ["--seconds", str(seconds)]
+    with tempfile.TemporaryDirectory() as folder:
+        run = Path(folder) / "run"
+        words = ["run", str(train), "--seed", str(seed), *limit, "--out", str(run)]
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "autapse", *words], check=True, stdout=subprocess.DEVNULL)
+        took = time.perf_counter() - start
+        summary, choice = (json.loads((run / name).read_text()) for name in ("summary.json", "choice.json"))
+    result = {
+        "seed": seed,
+        "accuracy": round(100 * (1 - summary["test"]), 2),
+        "chosen": choice["chosen"],
+        "steps": summary["steps"],
+        "stopped_by": summary["stopped_by"],
+        "seconds": round(took, 1),
+    }
+    print(train.name, result, flush=True)
+    return result
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
