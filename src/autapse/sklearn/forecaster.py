@@ -36,6 +36,7 @@ class RecurrentForecaster(RecurrentEstimator):
         method: Forecast all steps at once ("one-shot"), or one step at a time ("recursive").
         intervals: Prediction intervals from learned quantiles ("quantile"), from a Gaussian ("gaussian"), or "none".
         validation: Share of each series, at its end, that chooses the best weights.
+        time_limit: Seconds that `fit` may take; None for 100.
 
     >>> X = np.sin(np.arange(200) / 5)
     >>> model = RecurrentForecaster(horizon=10, window=40, steps=20, random_state=0).fit(X[:190])
