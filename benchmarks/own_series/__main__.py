@@ -23,6 +23,7 @@ from benchmarks.own_series.minirocket import minirocket
 from benchmarks.own_series.page import page
 
 from autapse import checks, files
+from autapse.auto.choice import SECONDS
 from autapse.cli.parse import parse
 from autapse.results.machine import Origin
 
@@ -66,7 +67,12 @@ def measure(args: OwnSeriesBenchmark, command: str) -> None:
     """Run everything, set by set, and write the results after each."""
     origin = Origin.here()
     results = files.read_json(args.out) if args.out.exists() else {"sets": {}}
-    results |= {"command": command, "commit": origin.commit, "hardware": origin.hardware}
+    results |= {
+        "limit": args.seconds or SECONDS,
+        "command": command,
+        "commit": origin.commit,
+        "hardware": origin.hardware,
+    }
     for name in args.sets:
         train = data_file(args.data, name, "TRAIN")
         rows = results["sets"].setdefault(name, {})

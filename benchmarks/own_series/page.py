@@ -18,10 +18,10 @@ INCEPTIONTIME = {
 }
 ABOUT = """# One's own series with default settings
 
-Test accuracy in percent: the mean over the seeds ± standard deviation. `autapse run NAME_TRAIN.ts --seed N` chooses and
-trains within two minutes. MiniRocket with a ridge classifier (aeon) ran on the same machine; shorter series were filled
-with their last value. InceptionTime is as published by its authors (https://github.com/hfawaz/InceptionTime:
-results-InceptionTime-128.csv, results-mts.csv).
+Test accuracy in percent: the mean over the seeds ± standard deviation. `autapse run NAME_TRAIN.ts --seed N` chose the
+settings and trained, within {limit:.0f} seconds. MiniRocket with a ridge classifier (aeon) ran on the same machine;
+shorter series were filled with their last value. InceptionTime is as published by its authors
+(https://github.com/hfawaz/InceptionTime: results-InceptionTime-128.csv, results-mts.csv).
 
 """
 
@@ -51,7 +51,7 @@ def page(results: dict[str, Any]) -> str:
     origin = (
         f"\nSeeds: {', '.join(map(str, seeds))}. Commit {results['commit']}; {where}. Command: `{results['command']}`\n"
     )
-    return ABOUT + "\n".join(lines) + "\n" + origin
+    return ABOUT.format(limit=results["limit"]) + "\n".join(lines) + "\n" + origin
 
 
 def _with_deviation(values: list[float]) -> str:

@@ -128,6 +128,7 @@ def main(words: list[str]) -> int:
 def _chosen(config: RunConfig, given: set[str], seeds: int, console: Any) -> Choice:
     """Choose the settings by the data, and print how."""
     from autapse.auto import choose, look
+    from autapse.auto.choice import SECONDS
     from autapse.training.log import Notes
 
     assert isinstance(config.task, OwnData)
@@ -135,7 +136,7 @@ def _chosen(config: RunConfig, given: set[str], seeds: int, console: Any) -> Cho
     model, training = ({n: v for n, v in vars(part).items() if n in given} for part in (config.model, config.training))
     choice = choose(
         config.task,
-        seconds=config.training.seconds or 120.0,
+        seconds=config.training.seconds or SECONDS,
         seed=config.training.seed,
         model=model,
         training=training,
