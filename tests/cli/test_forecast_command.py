@@ -116,6 +116,11 @@ def test_eval_and_a_final_model(capsys, folder):
     write(folder / "my.csv", ["y"], [(t % 6,) for t in range(100)])
     said(capsys, "run", "my.csv", "--forecast", "2", *TINY, "--out", "run")
     assert "test mean squared error" in said(capsys, "eval", "run")
+    before = json.loads((folder / "run" / "forecast.json").read_text())
+    (folder / "run" / "forecast.json").unlink()
+    assert "least squares" in said(capsys, "resume", "run", "--steps", "6")
+    after = json.loads((folder / "run" / "forecast.json").read_text())
+    assert after["errors"]["least squares"] == before["errors"]["least squares"]
     text = said(capsys, "run", "my.csv", "--forecast", "2", "--test-share", "0", "--validation", "0", *TINY)
     assert "There is no test part, so nothing is scored." in text
 

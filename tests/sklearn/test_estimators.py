@@ -129,7 +129,7 @@ def test_errors_of_predict_are_one_clear_line(fitted):
         'X must have 2 channels, as in fit; got 12. layout="nct" reads [n, channels, time], layout="ntc" reads '
         "[n, time, channels]."
     )
-    with pytest.raises(checks.ShapeError, match="X must have 2 channels, as in fit: pass "):
+    with pytest.raises(checks.ShapeError, match="X must have 2 channels, as in fit; got 1"):
         fitted.predict(X[:, 0])
     assert not hasattr(classifier(), "model_")
 

@@ -8,9 +8,11 @@ from typing import Annotated
 
 import tyro
 
+from autapse.cli import forecast
 from autapse.cli.parse import Trust, parse
 from autapse.cli.run import speaking_for_all
 from autapse.cli.summary import print_summary
+from autapse.tasks import Forecasting
 
 
 @dataclass
@@ -47,4 +49,6 @@ def main(words: list[str]) -> int:
             summary = trainer.train()
         if summary:
             print_summary(console, summary, config)
+            if isinstance(config.task, Forecasting):
+                forecast.finish(console, folder, config.task, summary.best_step)
     return 0

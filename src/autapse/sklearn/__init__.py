@@ -7,7 +7,8 @@ except ImportError:
 
 from autapse.sklearn.base import RecurrentEstimator
 from autapse.sklearn.classifier import RecurrentClassifier
+from autapse.sklearn.forecaster import RecurrentForecaster
 from autapse.sklearn.labeler import SequenceLabeler
 from autapse.sklearn.regressor import RecurrentRegressor
 
-__all__ = ["RecurrentClassifier", "RecurrentEstimator", "RecurrentRegressor", "SequenceLabeler"]
+__all__ = ["RecurrentClassifier", "RecurrentEstimator", "RecurrentForecaster", "RecurrentRegressor", "SequenceLabeler"]

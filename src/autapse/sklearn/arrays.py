@@ -11,6 +11,7 @@ from sklearn.utils.validation import validate_data
 from autapse import checks
 from autapse.data.formats.timeseries import LARGEST
 
+NUMBERS: dict[str, Any] = {"ensure_all_finite": "allow-nan", "dtype": [np.float64, np.float32]}
 AXES = {"nct": "[n, channels, time]", "ntc": "[n, time, channels]"}
 
 
@@ -18,34 +19,42 @@ def read_sequences(estimator: Any, X: Any, *, reset: bool) -> list[np.ndarray]: 
     """The sequences of X, without the NaN that pad them at the end.
 
     Args:
-        estimator: the estimator, with `layout` and `missing`. Its attributes `n_features_in_`, `n_channels_in_` and
-            `feature_names_in_` are set or compared.
+        estimator: the estimator, with `layout` and, if missing values are allowed, `missing`. Its attributes
+            `n_features_in_`, `n_channels_in_` and `feature_names_in_` are set or compared.
         X: an array [n, channels, time], or [n, time] for one channel; or a list of arrays, [channels, time] or [time].
             With the layout "ntc", time comes before channels.
         reset: set these attributes, rather than compare with them.
     """
     checks.one_of("layout", estimator.layout, AXES)
-    if is_listed(X):
-        sequences = [_listed(n, one, estimator.layout) for n, one in enumerate(X)]
-    elif getattr(X, "ndim", 2) > 3:
-        checks.fail(
-            "X", f"have shape {AXES[estimator.layout]} or [n, time], or be a list", X.shape, kind=checks.ShapeError
-        )
-    elif getattr(X, "ndim", 2) == 3:
-        options = {"allow_nd": True, "ensure_all_finite": "allow-nan", "dtype": [np.float64, np.float32]}
-        array = check_array(X, input_name="X", estimator=estimator, **options)
-        sequences = list(array.swapaxes(1, 2) if estimator.layout == "nct" else array)
+    table = not is_listed(X) and getattr(X, "ndim", 2) <= 2
+    if table and estimator.fixed_length and (reset or estimator._table):
+        array = validate_data(estimator, X, reset=reset, **NUMBERS)  # compares the number of steps
+        sequences = [row[:, None] for row in array]
     else:
-        return _read_table(estimator, X, reset)
+        sequences = read_arrays(estimator, X)
     channels = _channels(sequences)
     if reset:
-        estimator.n_features_in_ = estimator.n_channels_in_ = channels
-        estimator._table = False
-        vars(estimator).pop("feature_names_in_", None)
+        estimator.n_channels_in_, estimator._table = channels, table
+        if not (table and estimator.fixed_length):
+            estimator.n_features_in_ = channels
+            vars(estimator).pop("feature_names_in_", None)
     elif channels != estimator.n_channels_in_:
         rule = f"have {estimator.n_channels_in_} channels, as in fit"
         checks.fail("X", rule, channels, _other_layout(estimator), kind=checks.ShapeError)
     return [_trimmed(estimator, n, one) for n, one in enumerate(sequences)]
+
+
+def read_arrays(estimator: Any, X: Any, name: str = "X") -> list[np.ndarray]:  # [T_n, channels] each
+    """The sequences of an argument, with their padding."""
+    layout = estimator.layout
+    if is_listed(X):
+        return [_listed(f"{name}[{n}]", one, layout) for n, one in enumerate(X)]
+    if getattr(X, "ndim", 2) > 3:
+        checks.fail(name, f"have shape {AXES[layout]} or [n, time], or be a list", X.shape, kind=checks.ShapeError)
+    array = check_array(X, input_name=name, estimator=estimator, allow_nd=True, **NUMBERS)
+    if array.ndim == 2:
+        return [row[:, None] for row in array]
+    return list(array.swapaxes(1, 2) if layout == "nct" else array)
 
 
 def is_listed(X: Any) -> bool:
@@ -65,32 +74,17 @@ def _nested_shape(value: Any) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def _listed(n: int, one: Any, layout: str) -> np.ndarray:  # [T, channels]
+def _listed(name: str, one: Any, layout: str) -> np.ndarray:  # [T, channels]
     try:
         values = np.asarray(one, dtype=np.float64)
     except (TypeError, ValueError):
-        checks.fail(f"X[{n}]", "be an array of numbers", type(one).__name__, kind=checks.KindError)
+        checks.fail(name, "be an array of numbers", type(one).__name__, kind=checks.KindError)
     if values.ndim not in (1, 2) or not values.size:
         shape = "[channels, time]" if layout == "nct" else "[time, channels]"
-        checks.fail(f"X[{n}]", f"have shape {shape} or [time]", values.shape, kind=checks.ShapeError)
+        checks.fail(name, f"have shape {shape} or [time]", values.shape, kind=checks.ShapeError)
     if values.ndim == 1:
         return values[:, None]
     return values.T if layout == "nct" else values
-
-
-def _read_table(estimator: Any, X: Any, reset: bool) -> list[np.ndarray]:
-    """The rows of a two-dimensional array: sequences with one channel."""
-    options: dict[str, Any] = {"ensure_all_finite": "allow-nan", "dtype": [np.float64, np.float32]}
-    if not reset and not estimator._table:
-        if estimator.n_channels_in_ != 1:
-            rule = f"have {estimator.n_channels_in_} channels, as in fit: pass [n, channels, time] or a list"
-            checks.fail("X", rule, np.shape(X), kind=checks.ShapeError)
-        array = check_array(X, input_name="X", estimator=estimator, **options)
-    else:
-        array = validate_data(estimator, X, reset=reset, **options)
-    if reset:
-        estimator.n_channels_in_, estimator._table = 1, True
-    return [_trimmed(estimator, n, row[:, None]) for n, row in enumerate(array)]
 
 
 def _channels(sequences: list[np.ndarray]) -> int:
@@ -112,8 +106,9 @@ def _trimmed(estimator: Any, n: int, values: np.ndarray) -> np.ndarray:  # [T, c
     if not len(present):
         checks.fail(f"X[{n}]", "have at least one value that is not NaN", values.shape)
     end = present[-1] + 1
-    if estimator.missing == "error" and absent[:end].any():
-        remedy = 'Choose missing="mask", "forward" or "mean". NaN in all channels at the end are padding.'
+    if absent[:end].any() and getattr(estimator, "missing", "error") == "error":
+        choice = 'Choose missing="mask", "forward" or "mean".' if hasattr(estimator, "missing") else "Fill them first."
+        remedy = f"{choice} NaN in all channels at the end are padding."
         checks.fail(f"X[{n}]", "have no missing values before its end", f"{absent[:end].sum()} NaN", remedy)
     if (np.abs(values[:end]) > LARGEST).any():
         checks.fail(f"X[{n}]", f"have values of at most {LARGEST:.3g}", "larger ones")

@@ -74,6 +74,8 @@ class RecurrentEstimator(BaseEstimator):  # type: ignore[misc]
 
     kept: ClassVar[tuple[str, ...]] = ("n_features_in_", "n_channels_in_", "feature_names_in_", "_table")
     """Attributes that are saved beside the model."""
+    fixed_length: ClassVar[bool] = True
+    """Whether the rows of a two-dimensional X must be as long as in `fit`."""
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         """The help of an estimator also describes the parameters that all estimators have."""

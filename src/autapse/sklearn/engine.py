@@ -90,6 +90,13 @@ def train(config: RunConfig, signature: Signature, data: Weighted, validation: f
     return _trained(loop, config)
 
 
+def train_task(config: RunConfig) -> Trained:
+    """Train a new model on the data of the config's task."""
+    loop = Loop(config)
+    loop.run()
+    return _trained(loop, config)
+
+
 def train_more(before: Trained | None, config: RunConfig, signature: Signature, data: Weighted) -> Trained:
     """Pass over the data once, with the model so far, or with a new one."""
     training, count = config.training, len(data.examples)
