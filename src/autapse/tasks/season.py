@@ -55,7 +55,12 @@ def _peak(curves: list[np.ndarray], most: int, first: int) -> int:
         return 1
     weight = curve * (1 - np.arange(most + 1) / (3 * most))  # fewer pairs of values have a large distance
     highest = max(weight[lag] for lag in peaks)
-    return int(next(lag for lag in peaks if weight[lag] >= NEAR * highest))
+    near = next(lag for lag in peaks if weight[lag] >= NEAR * highest)
+    # The peaks at its multiples say more exactly where it is.
+    width = max(1, near // 8)
+    count = most // (near + width)
+    close = range(max(near - width, 2), near + width + 1) if count > 1 else [near]
+    return int(max(close, key=lambda lag: curve[lag * np.arange(1, count + 1)].sum()))
 
 
 def _clipped(values: np.ndarray) -> np.ndarray:
