@@ -79,6 +79,14 @@ def words_after_autapse(block: Block) -> Iterator[tuple[int, list[str]]]:
             yield n, shlex.split(found[1] or "", comments=True)
 
 
+def run_block(block: Block, module: types.ModuleType, page: Path) -> None:
+    """Run a Python block in a module, or a block of commands that is marked to be run in order."""
+    if block.language == "python" and block.runs:
+        exec(compile("\n" * (block.line - 1) + block.text, str(page), "exec"), vars(module))
+    for _, words in words_after_autapse(block) if block.ordered else ():
+        assert main(words) == 0, words
+
+
 def name_of(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
@@ -101,10 +109,7 @@ def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.Monke
     module = types.ModuleType("page")
     monkeypatch.setitem(sys.modules, "page", module)
     for block in blocks(page):
-        if block.language == "python" and block.runs:
-            exec(compile("\n" * (block.line - 1) + block.text, str(page), "exec"), vars(module))
-        for _, words in words_after_autapse(block) if block.ordered else ():
-            assert main(words) == 0, words
+        run_block(block, module, page)
 
 
 MODULES = [

@@ -99,6 +99,20 @@ def test_known_columns_and_many_series(capsys, folder):
     assert "temperature" in mistake(capsys, "predict", "run", "other.csv")
 
 
+def test_only_the_columns_that_are_named_are_read(capsys, folder):
+    _, level, temperature = sales()
+    rows = [(f"{level[t]:.4f}", "rain", f"{temperature[t]:.3f}", t) for t in range(150)]
+    write(folder / "one.csv", ["sales", "weather", "temperature", "day"], rows)
+    text = mistake(capsys, "run", "one.csv", "--forecast", "5", "--time-column", "day")
+    assert "column 'weather': 'rain' is not a finite number" in text
+    assert "--channels" in text
+    words = ["--time-column", "day", "--target-column", "sales", "--channels", "temperature"]
+    text = said(capsys, "run", "one.csv", "--forecast", "5", *words, *TINY, "--out", "run")
+    assert "forecast: sales, 5 steps ahead" in text
+    assert "history only: temperature" in text
+    assert len(said(capsys, "predict", "run", "one.csv").splitlines()) >= 5
+
+
 def test_forecasts_without_intervals_one_step_at_a_time(capsys, folder):
     write(folder / "my.csv", ["y"], [(t % 6,) for t in range(100)])
     words = "--method recursive --intervals none --validation 0 --season 6 --window 12 --cell rin".split()

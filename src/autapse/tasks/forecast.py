@@ -290,10 +290,11 @@ class Forecast(Forecasting):
     """Forecast your own series from a file: autapse run my.csv --forecast 12.
 
     Args:
-        path: The file, with one row per step. All columns are channels, apart from those of the series and the times.
+        path: The file, with one row per step.
         sequence_column: The column with the series that a row belongs to; by default `sequence`, if there is one.
         time_column: The column with the times, by which the rows are sorted; by default `time` or `step`, if there is
             one.
+        channels: The columns to read beside those to forecast and those that are known; by default all.
         times: What irregular times become: the time since the step before as a further channel (input), values at
             regular times between them (resample), or nothing (ignore). With auto, an input.
         time_step: The step to resample to; 0 for the median step.
@@ -302,6 +303,7 @@ class Forecast(Forecasting):
     path: str
     sequence_column: str = ""
     time_column: str = ""
+    channels: tuple[str, ...] = ()
     times: Times = "auto"
     time_step: float = 0.0
 
@@ -310,6 +312,7 @@ class Forecast(Forecasting):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        object.__setattr__(self, "channels", named_columns("channels", self.channels))
         checks.one_of("times", self.times, get_args(Times))
         checks.number("time_step", self.time_step, low=0.0)
         object.__setattr__(self, "path", str(Path(self.path).absolute()))  # the run may be loaded from another folder
@@ -317,7 +320,10 @@ class Forecast(Forecasting):
     @property
     def layout(self) -> FileLayout:
         """What the columns of the file are."""
-        return FileLayout(self.sequence_column, self.time_column, times=self.times, time_step=self.time_step)
+        read = dict.fromkeys((*self.channels, *self.target_column, *self.known)) if self.channels else ()
+        return FileLayout(
+            self.sequence_column, self.time_column, channels=tuple(read), times=self.times, time_step=self.time_step
+        )
 
     def history(self) -> Histories:
         return self._history
