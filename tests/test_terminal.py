@@ -18,8 +18,8 @@ from autapse import terminal
 from autapse.console import Console, Label
 
 SOURCE = Path(autapse.__file__).parent
-# The first two are the way to the terminal; the third writes to a pipe that its parent reads.
-MAY_PRINT = {"terminal.py", "console.py", "benchmark/worker.py"}
+# The first two are the way to the terminal; the others write to a pipe that their parent reads.
+MAY_PRINT = {"terminal.py", "console.py", "benchmark/worker.py", "auto/pool.py"}
 # Parts of rich that read no markup, or render their strings through the console that they are printed on.
 RICH = {"box", "Table", "Progress", "BarColumn", "DownloadColumn", "MofNCompleteColumn", "ProgressColumn", "Task"}
 RICH |= {"TimeRemainingColumn", "TransferSpeedColumn"}

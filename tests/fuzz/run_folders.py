@@ -171,7 +171,7 @@ def watched() -> Iterator[None]:
     train = Trainer.train
 
     def shortened(trainer: Trainer) -> dict[str, Any]:
-        trainer.steps = min(trainer.steps, trainer.progress.step + 2)
+        trainer.progress.prolonged_to = min(trainer.steps, trainer.progress.step + 2)
         return train(trainer)
 
     Trainer.train = shortened  # type: ignore[method-assign]
