@@ -51,6 +51,8 @@ def test_less_time_and_less_loss_are_better() -> None:
         assert outcome(f"{ERNN} beats {RNN}", quick, slow, measure=measure) == "held"
         assert outcome(f"{RNN} beats {ERNN}", quick, slow, measure=measure) == "did not hold"
     assert outcome(f"{ERNN} beats {RNN}", har(ERNN, 95), har(RNN, 91), measure="time") == "not run yet"
+    busy = har(ERNN, 95, best_seconds=5.0, hardware={"cores": 2, "load": 9.0})
+    assert outcome(f"{ERNN} beats {RNN}", busy, slow, measure="time") == "not run yet"
 
 
 def test_the_mean_of_seeds_counts() -> None:

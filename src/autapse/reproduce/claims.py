@@ -37,7 +37,7 @@ MORE_IS_BETTER = ("accuracy", "solved")
 FORMATS = {"accuracy": ".2f", "error": ".4f", "perplexity": ".1f", "loss": ".3g"}
 MEASURES: dict[str, Callable[[Result], float | None]] = {
     "score": lambda one: one.ours,
-    "time": lambda one: one.best_seconds,
+    "time": lambda one: one.quiet_seconds,
     "loss": lambda one: one.curve.loss[-1] if one.curve else None,
 }
 

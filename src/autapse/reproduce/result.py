@@ -11,6 +11,8 @@ from autapse.records import Record
 from autapse.reproduce.curve import Curve
 from autapse.reproduce.recipe import Difference
 
+SLACK = 0.5  # of the load average above the number of cores, until which a machine counts as quiet
+
 
 @dataclass(frozen=True, kw_only=True)
 class Result(Record):
@@ -59,6 +61,12 @@ class Result(Record):
     software: dict[str, Any]
     curve: Curve | None = None
     """Learning curve of the run that chose the weights; None in results made before curves were kept."""
+
+    @property
+    def quiet_seconds(self) -> float | None:
+        """`best_seconds`, if other programs did not slow the training down. Such times can be compared."""
+        busy = self.hardware.get("load", 0.0) > self.hardware.get("cores", 1) + SLACK
+        return None if busy else self.best_seconds
 
 
 def read_result(path: Path) -> Result:
