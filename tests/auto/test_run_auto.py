@@ -51,6 +51,7 @@ def test_several_seeds_have_a_mean_and_a_deviation(own, capsys):
     text = said(capsys, "run", "my-series.csv", *QUICK, "--seeds", "2", "--out", "out")
     assert "2 seeds: test error rate" in text
     assert {"out-seed0", "out-seed1"} <= {path.name for path in own.iterdir()}
+    assert text.split("to repeat it:")[1].split()[-2:] == ["--seeds", "2"]
 
 
 def test_a_folder_that_exists_is_refused_before_the_search(own, capsys):

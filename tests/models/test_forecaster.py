@@ -73,6 +73,17 @@ def test_a_model_starts_as_least_squares():
     np.testing.assert_allclose(model.line[0].numpy(), truth, atol=1e-3)
 
 
+@pytest.mark.parametrize("recursive", [False, True])
+def test_the_horizon_may_be_longer_than_the_window(recursive):
+    """Slope 1 in the window is slope 1 after it."""
+    model = made(horizon=7, window=4, recursive=recursive)
+    start = 10 * torch.rand(64, 1, 1)
+    lines = start + torch.arange(11.0)[:, None]
+    x, y = lines[:, :4], lines[:, 4 : 4 + model.block]
+    model.start_from(batches(x, y), none)
+    np.testing.assert_allclose(model.predict(x)[..., 0], lines[:, 4:, 0], atol=0.05)
+
+
 def test_windows_at_any_level_are_normalised():
     """Where the level carries no information, the line is one that follows it: any level and any unit."""
     rng = np.random.default_rng(0)

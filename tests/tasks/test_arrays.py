@@ -189,3 +189,17 @@ def test_missing_values_are_kept_if_an_option_says_what_to_do():
     np.testing.assert_array_equal(data.inputs.values, gaps.reshape(-1, 3).astype(np.float32))
     with pytest.raises(checks.InputError, match=r'To allow missing values .* choose missing="mask"'):
         ArrayTask(gaps, CLASSES)
+
+
+def test_the_trivial_class_is_that_of_the_training_sequences():
+    x = np.zeros((6, 4, 1))
+    task = ArrayTask(x, ["a", "a", "a", "a", "b", "b"], test=(x[:3], ["b", "b", "a"]))
+    assert task.baseline(task.split("test", seed=0)) == pytest.approx(2 / 3)
+
+
+def test_a_channel_without_values_is_named():
+    x = np.random.default_rng(0).normal(size=(6, 4, 2))
+    x[..., 1] = np.nan
+    task = ArrayTask(x, ["a", "b"] * 3, missing="mask", channels=["speed", "empty"])
+    with pytest.raises(checks.InputError, match="Channel 'empty' has no values in the training data"):
+        task.signature()

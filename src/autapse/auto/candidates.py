@@ -55,7 +55,7 @@ def candidates(
     all_ = [Variant("recipe", base)]
     for name, change in variants.items():
         touched = {setting for part in change.values() for setting in part}
-        if touched & given or (base.model.front == "none" and "front" in str(change.get("model", ""))):
+        if touched & given or (base.model.front == "none" and {"front", "readout_front"} & touched):
             continue
         all_.append(Variant(name, changed(base, change)))
     return all_

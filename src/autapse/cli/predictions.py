@@ -64,7 +64,9 @@ class Predictions:
         classes = tuple(str(n) for n in range(model.head.out_features))
         classes = model.classes if model.classes and not numbers else classes
         if probabilities:
-            shares = [_softmax(one) for one in scores]
+            from autapse.models.base import softmax
+
+            shares = [softmax(one) for one in scores]
             mapped: list[Any] = [
                 _each(lambda row: dict(zip(classes, row, strict=True)), one.tolist()) for one in shares
             ]
@@ -119,16 +121,6 @@ def check_out(path: Path) -> None:
         raise checks.InputError(f"{path} exists already and is not overwritten. Choose another name.")
     if not path.parent.is_dir():
         raise checks.InputError(f"There is no folder {path.parent} for {path.name}. Create it first.")
-
-
-def _softmax(scores: np.ndarray) -> np.ndarray:  # [..., K]
-    powers = np.exp(scores.astype(np.float64) - scores.max(-1, keepdims=True))
-    shares: np.ndarray = powers / powers.sum(-1, keepdims=True)
-    return shares
-
-
-def _rounded(classes: tuple[str, ...], shares: list[float]) -> dict[str, float]:
-    return {name: float(f"{share:.6g}") for name, share in zip(classes, shares, strict=True)}
 
 
 def _each(function: Callable[[list[float]], Any], values: list[Any]) -> Any:

@@ -121,7 +121,8 @@ def main(words: list[str]) -> int:
         if args.seeds > 1 and all(summaries):
             console.print(_spread([summary for summary in summaries if summary]))
         if choice:
-            console.print(f"to repeat it: {repeat(choice)}")
+            seeds = f" --seeds {args.seeds}" if args.seeds > 1 else ""
+            console.print(f"to repeat it: {repeat(choice)}{seeds}")
     return 0
 
 

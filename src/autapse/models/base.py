@@ -348,7 +348,7 @@ class SequenceModel(nn.Module):
         self._check_classes()
         if isinstance(x, Tensor):
             return torch.softmax(self._predicted(x, lengths), dim=-1)
-        return self._answer(x, lengths, lambda scores: torch.from_numpy(scores).double().softmax(-1).numpy())
+        return self._answer(x, lengths, softmax)
 
     def stream(self, batch_size: int = 1) -> ModelStream:
         """A `ModelStream`, which reads raw values one step at a time: scores = stream(x_t).
@@ -449,3 +449,9 @@ class SequenceModel(nn.Module):
         bad = ~good if known is None else ~good & inside(known, x)
         if bool(bad.any()):
             checks.fail("input", "have finite values", f"{int(bad.sum())} that are NaN or infinite", GAPS)
+
+
+def softmax(scores: np.ndarray) -> np.ndarray:  # [..., classes]
+    """Probabilities, in float64."""
+    probabilities: np.ndarray = torch.from_numpy(scores).double().softmax(-1).numpy()
+    return probabilities

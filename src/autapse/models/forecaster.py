@@ -111,6 +111,8 @@ class Forecaster(SequenceModel):
 
     def _parts(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """The history [B, W, own], and the known channels of the window and the horizon, [B, W + H, known]."""
+        if not self.known:  # the horizon may then be longer than the window
+            return x, x.new_zeros(len(x), self.window + self.horizon, 0)
         now, ahead = x[..., self.own : self.own + self.known], x[..., self.own + self.known :]
         return x[..., : self.own], torch.cat([now, ahead[:, -self.horizon :]], dim=1)
 

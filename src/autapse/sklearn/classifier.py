@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length
 
 from autapse import checks
+from autapse.models.base import softmax
 from autapse.sklearn.arrays import read_sequences
 from autapse.sklearn.series import SeriesEstimator
 
@@ -128,10 +129,3 @@ def all_classes(estimator: Any, present: np.ndarray, classes: Any) -> np.ndarray
     if len(unknown):
         checks.fail("y", f"have no classes but {known.tolist()}", unknown.tolist())
     return known
-
-
-def softmax(logits: np.ndarray) -> np.ndarray:  # [..., classes]
-    """Probabilities, in float64."""
-    scores = logits.astype(np.float64)
-    powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return powers / powers.sum(axis=-1, keepdims=True)

@@ -9,8 +9,9 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 
 from autapse import checks
+from autapse.models.base import softmax
 from autapse.sklearn.arrays import read_sequences
-from autapse.sklearn.classifier import all_classes, softmax
+from autapse.sklearn.classifier import all_classes
 from autapse.sklearn.series import SeriesEstimator
 
 

@@ -13,7 +13,7 @@ from autapse import checks
 from autapse.data.formats.timeseries import Series
 from autapse.data.ragged import Ragged
 from autapse.docstrings import inherited
-from autapse.tasks.base import Data, Kind, Metric, Signature, dense, majority_error
+from autapse.tasks.base import IGNORE, Data, Kind, Metric, Signature, dense
 from autapse.tasks.scaling import InputScaling, Missing, Scaling, choose
 from autapse.tasks.stored import Examples, Parts, Stored, held_out, standardisation
 
@@ -103,13 +103,26 @@ class OwnData(Stored):
     def input_scaling(self) -> InputScaling:
         """How the model scales its inputs, and why: from the training sequences, validation sequences included."""
         train, _ = self.both()
+        empty = np.isnan(train.inputs.values).all(axis=0)  # [D]
+        if empty.any():
+            place = int(empty.argmax())
+            name = train.channels[place] if train.channels else str(place + 1)
+            remedy = "Leave it out: name the other channels with --channels."
+            raise checks.InputError(f"Channel {name!r} has no values in the training data. {remedy}")
         return choose(train.inputs, self.scaling, self.missing, self.differences, train.channels)
 
     def baseline(self, data: Data) -> float:
         if "regression" not in self.kind:
-            return majority_error(data.targets)
+            train, targets = (_known(part) for part in (self.both()[0].targets, data.targets))
+            return float((targets != np.bincount(train).argmax()).mean())
         mean = dense(self.both()[0].targets).mean(axis=0)
         return float(np.square(dense(data.targets) - mean).mean())
+
+
+def _known(targets: np.ndarray | Ragged) -> np.ndarray:
+    """The classes of all sequences or steps that have one."""
+    flat = dense(targets)
+    return flat[flat != IGNORE]
 
 
 def kind_of(series: Series) -> Kind:

@@ -87,7 +87,7 @@ class TimeSplit:
         if self.ends["train"] < needed:
             rule = f"have at least window + horizon = {self.window} + {self.horizon} = {needed} steps for training"
             remedy = "Choose a smaller --window or horizon, or hold out less (--validation, --test-share)."
-            checks.fail(name, rule, self.ends["train"], remedy)
+            checks.fail(name, rule, max(self.ends["train"], 0), remedy)
 
 
 def thinned(index: np.ndarray, most: int) -> np.ndarray:

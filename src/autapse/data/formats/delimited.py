@@ -255,7 +255,9 @@ class _Piece:
         if value and cell.lower() in decimals.MISSING:
             reason += ". To allow missing values, choose --missing mask, forward or mean"
         elif value and not any(c.isdigit() for c in cell):
-            reason += ". To use only some columns, name them with --channels"
+            reason += (
+                ". To use only some columns, name them with --channels; --sequence-column names that of the series"
+            )
         self.fail(row, place, reason)
 
     def times(self, place: int) -> np.ndarray:  # [rows] float64
