@@ -43,11 +43,11 @@ def candidates(
         given: names of the options that the user gave. No variant changes them.
     """
     base = recipe(task, model=model, training=training)
-    if base.model.streaming and task.scaling == "auto" and task.signature().level_mean:
+    automatic, by_series = task.scaling == "auto", bool(task.signature().level_mean)
+    if base.model.streaming and automatic and by_series:
         base = changed(base, {"task": {"scaling": "channel"}})  # the scale of a whole series is known only at its end
     variants = dict(VARIANTS)
-    by_channel = task.scaling == "auto" and not task.signature().level_mean
-    if spread > DIFFERENT_SCALES and by_channel and not base.model.streaming:
+    if spread > DIFFERENT_SCALES and automatic and not by_series and not base.model.streaming:
         variants = {**PER_SERIES, **variants}
     if task.kind in PER_STEP:
         del variants["recurrent readout"]

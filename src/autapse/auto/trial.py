@@ -13,6 +13,7 @@ from autapse import records
 from autapse.records import Record
 from autapse.tasks import IGNORE, Data, Signature, Task
 from autapse.tasks.base import Kind, Metric, Split
+from autapse.tasks.stored import Examples
 from autapse.training.config import ModelConfig, RunConfig, TrainingConfig
 from autapse.training.feeds import Tensors, in_order
 from autapse.training.loop import Loop
@@ -148,7 +149,5 @@ def seconds_per_step(job: Job, data: Data, steps: int = 6) -> float:
 
 def _first(data: Data, count: int) -> Data:
     """The first sequences of a split."""
-    from autapse.tasks.stored import Examples
-
     part = Examples(data.inputs, data.targets).take(torch.arange(count).numpy())
     return Data(part.inputs, part.targets)

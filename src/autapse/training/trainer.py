@@ -11,7 +11,7 @@ from typing import IO, Any
 
 from autapse import checks, files
 from autapse.exit_codes import Ending
-from autapse.tasks import Signature, Task
+from autapse.tasks import Task
 from autapse.training import checkpoint
 from autapse.training.checkpoint import OpenRun, Snapshot
 from autapse.training.config import RunConfig
@@ -59,17 +59,9 @@ class Trainer(Loop):
         signature: the signature of the data, if it is known already.
     """
 
-    def __init__(
-        self,
-        config: RunConfig,
-        show: Show | None = None,
-        data: dict[str, Tensors] | None = None,
-        signature: Signature | None = None,
-    ) -> None:
-        super().__init__(config, show, data, signature)
-        self.saved_step = 0
-        self.log: MetricsLog | None = None
-        self.lock: IO[bytes] | None = None
+    saved_step = 0
+    log: MetricsLog | None = None
+    lock: IO[bytes] | None = None
 
     # Start and resume ---------------------------------------------------------------------------------------------
 
