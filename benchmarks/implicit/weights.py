@@ -55,7 +55,7 @@ def _train(settings: ImplicitSettings, hidden: int) -> Trained:
         if step == steps:
             break
         batch = data.take(order[step * BATCH : (step + 1) * BATCH])
-        loss = goal.loss(model(batch.inputs, batch.lengths), batch.targets) / goal.count(batch.targets)
+        loss = goal.loss(model(batch.inputs, batch.lengths), batch.targets) / goal.count(batch)
         solved = model.layer.converged()
         unsolved += 0 if solved is None else int((~solved).sum())
         optimizer.zero_grad()

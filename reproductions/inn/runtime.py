@@ -66,7 +66,7 @@ def _measure(run: Path) -> list[dict[str, Any]]:
     long = torch.from_numpy(dense(data.inputs)[data.lengths >= LENGTHS[-1]][:BATCH])
     rows = []
     for n in LENGTHS:
-        row = {"bias": task.bias, "length": n, "sequences": len(long), **_solve_both(model.layer, long[:, :n])}
+        row = {"bias": task.bias, "length": n, "sequences": len(long), **_solve_both(model.layers()[0], long[:, :n])}
         print(row, flush=True)
         rows.append(row)
     return rows

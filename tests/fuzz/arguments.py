@@ -27,7 +27,8 @@ from autapse.cli.main import VERBS
 from autapse.cli.main import main as autapse
 from autapse.layers.registry import LAYERS
 from autapse.tasks import TASKS, OwnSeries
-from autapse.training.config import StackConfig, TrainingConfig
+from autapse.training.config import TrainingConfig
+from autapse.training.model_config import ReaderStack
 
 MEMORY = 4 << 30  # bytes of address space beyond what the imports take
 
@@ -92,7 +93,7 @@ def training(verb: str, draw: random.Random) -> list[str]:
     words = [verb, task, *SHORT, *(SMALL if task in GENERATED else [])]
     cell = draw.choice([*LAYERS, value(draw)])
     words += ["--cells", f"rin,{cell}"] if verb == "compare" else ["--cell", cell]
-    settings = [TrainingConfig, TrainingConfig, StackConfig, StackConfig, TASKS.get(task, OwnSeries)]
+    settings = [TrainingConfig, TrainingConfig, ReaderStack, ReaderStack, TASKS.get(task, OwnSeries)]
     for _ in range(draw.randint(0, 3)):
         words += options(draw.choice(settings), draw)
     return [*words, *(["--out", draw.choice(WORDS)] if draw.random() < 0.2 else [])]

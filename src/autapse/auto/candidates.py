@@ -44,10 +44,10 @@ def candidates(
     """
     base = recipe(task, model=model, training=training)
     automatic, by_series = task.scaling == "auto", bool(task.signature().level_mean)
-    if base.model.streaming and automatic and by_series:
+    if base.reader.streaming and automatic and by_series:
         base = changed(base, {"task": {"scaling": "channel"}})  # the scale of a whole series is known only at its end
     variants = dict(VARIANTS)
-    if spread > DIFFERENT_SCALES and automatic and not by_series and not base.model.streaming:
+    if spread > DIFFERENT_SCALES and automatic and not by_series and not base.reader.streaming:
         variants = {**PER_SERIES, **variants}
     if task.kind in PER_STEP:
         del variants["recurrent readout"]
@@ -55,7 +55,7 @@ def candidates(
     all_ = [Variant("recipe", base)]
     for name, change in variants.items():
         touched = {setting for part in change.values() for setting in part}
-        if touched & given or (base.model.front == "none" and {"front", "readout_front"} & touched):
+        if touched & given or (base.reader.front == "none" and {"front", "readout_front"} & touched):
             continue
         all_.append(Variant(name, changed(base, change)))
     return all_
@@ -65,6 +65,6 @@ def changed(config: RunConfig, change: Mapping[str, Mapping[str, Any]]) -> RunCo
     """A config with other settings."""
     return RunConfig(
         task=cast("OwnData", config.task).changed(**change["task"]) if "task" in change else config.task,
-        model=replace(config.model, **change.get("model", {})),
+        model=replace(config.reader, **change.get("model", {})),
         training=replace(config.training, **change.get("training", {})),
     )

@@ -121,7 +121,7 @@ def _search(trials: list[Trial], data: Folded, start: float, seconds: float, sho
     processes = torch.get_num_threads()
     with Pool(data, processes) as pool:
         job = Job(
-            model=first.candidate.config.model,
+            model=first.candidate.config.reader,
             training=first.candidate.config.training,
             signature=first.signature,
             fold=0,
@@ -170,7 +170,7 @@ def _last_training(best: Trial, data: Examples, left: float, runs: int, fixed: s
     config, time_each = best.candidate.config, max(left, 1.0) / runs
     if fixed & {"steps", "epochs"}:
         return config
-    job = Job(model=config.model, training=config.training, signature=best.signature, fold=0, until=0.0)
+    job = Job(model=config.reader, training=config.training, signature=best.signature, fold=0, until=0.0)
     whole = Data(data.inputs, data.targets)
     with threads(1):
         step, chosen = seconds_per_step(job, whole), config.training.threads

@@ -80,7 +80,7 @@ def race(trials: list[Trial], pool: Pool, folds: int, steps: int, until: float, 
 def _job(trial: Trial, number: int, steps: int, until: float) -> Job:
     config = trial.candidate.config
     training = replace(config.training, steps=steps, epochs=None)
-    return Job(model=config.model, training=training, signature=trial.signature, fold=number, until=until)
+    return Job(model=config.reader, training=training, signature=trial.signature, fold=number, until=until)
 
 
 def _drop_losers(trials: list[Trial]) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 from autapse import checks
 from autapse.tasks.own import OwnData
-from autapse.training.config import ModelConfig, RunConfig, TrainingConfig
+from autapse.training.config import RunConfig, TrainingConfig
+from autapse.training.model_config import ModelConfig
 
 STEPS = 1500  # enough for small sets
 EPOCHS = 30  # for large ones
@@ -31,7 +32,7 @@ def recipe(
     >>> import numpy as np
     >>> from autapse.tasks import ArrayTask
     >>> config = recipe(ArrayTask(np.zeros((10, 5, 2)), ["a", "b"] * 5), training={"seed": 3})
-    >>> config.model.front, config.training.batch_size, config.training.seed
+    >>> config.reader.front, config.training.batch_size, config.training.seed
     ('conv', 8, 3)
     """
     train, _ = task.both()

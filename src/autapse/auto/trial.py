@@ -14,9 +14,10 @@ from autapse.records import Record
 from autapse.tasks import IGNORE, Data, Signature, Task
 from autapse.tasks.base import Kind, Metric, Split
 from autapse.tasks.stored import Examples
-from autapse.training.config import ModelConfig, RunConfig, TrainingConfig
+from autapse.training.config import RunConfig, TrainingConfig
 from autapse.training.feeds import Tensors, in_order
 from autapse.training.loop import Loop
+from autapse.training.model_config import ModelConfig
 from autapse.training.rescue import Diverged
 
 LEAST = 0.5  # seconds of training, however late it is

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tyro.conf import OmitArgPrefixes
 
@@ -15,30 +15,33 @@ from autapse import checks, files
 from autapse.cli.parse import wants_help
 from autapse.cli.run import Train, make_folder, one_process_only, parse_task, task_help, train_shown
 from autapse.tasks import Task
-from autapse.training.config import ModelConfig, RunConfig, StackConfig
+from autapse.training.config import RunConfig
+from autapse.training.model_config import StackConfig, model_config, stack_config
 
 if TYPE_CHECKING:
     from autapse.training.summary import Summary
 
 T = TypeVar("T", bound=Task)
+S = TypeVar("S", bound=StackConfig)
 
 
 @dataclass(kw_only=True)
-class Compare(Train[T]):
+class Compare(Train[T], Generic[T, S]):
     """Train several networks on a task with the same settings and data. Print one table and draw one figure."""
 
     cells: str = "rin,antisymmetric,ernn,gru,lstm"
     """Networks, separated by commas, with options as in ernn:inner_steps=2."""
-    stack: OmitArgPrefixes[StackConfig] = field(default_factory=StackConfig)
+    stack: OmitArgPrefixes[S]
 
 
 def main(words: list[str]) -> int:
     if wants_help(words):
         return task_help("compare", "Train several networks on a task. Print one table and draw one figure.")
-    args = parse_task(Compare, "compare", words)
+    args = parse_task(Compare, "compare", words, stack_config)
     one_process_only("compare", "`autapse run` for each network")
+    model = model_config(type(args.task))
     runs = {
-        cell: RunConfig(task=args.task, model=ModelConfig(cell=cell, **vars(args.stack)), training=args.training)
+        cell: RunConfig(task=args.task, model=model(cell=cell, **vars(args.stack)), training=args.training)
         for cell in split_cells(args.cells)
     }
     config = next(iter(runs.values()))

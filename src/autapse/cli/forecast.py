@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from autapse import checks, files
 from autapse.tasks.forecast import Forecasting
-from autapse.training.config import ModelConfig, RunConfig, TrainingConfig
+from autapse.training.config import RunConfig, TrainingConfig
 from autapse.training.forecast_settings import MODEL, TRAINING, WITHOUT_VALIDATION
+from autapse.training.model_config import ModelConfig
 
 if TYPE_CHECKING:
     import numpy as np

@@ -60,10 +60,12 @@ def main(words: list[str]) -> None:
         check_out(args.out)
     from autapse.cli.predict_words import read_text
     from autapse.data.formats.table import read_sequences
+    from autapse.models.base import as_reader
     from autapse.tasks.series import layout_for
     from autapse.training import load_run
 
-    model, config, signature = load_run(args.run, trust=args.trust)
+    loaded, config, signature = load_run(args.run, trust=args.trust)
+    model = as_reader(loaded)
     if args.probabilities and not model.has_classes:
         checks.fail("probabilities", "be False for a run that predicts values", True)
     if args.steps is not None and signature.forecast is None:

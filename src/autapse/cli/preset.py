@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from autapse import files
 from autapse.tasks import Archive, Forecast, OwnSeries, Task
 from autapse.tasks.own import OwnData
-from autapse.training.config import ModelConfig, RunConfig
+from autapse.training.config import RunConfig
+from autapse.training.model_config import ModelConfig
 
 if TYPE_CHECKING:
     from autapse.auto import Choice, Look

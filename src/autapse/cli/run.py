@@ -30,13 +30,15 @@ from autapse.data.catalogue import ARCHIVE, DATA_SETS, misspelt
 from autapse.tasks import TASKS, Archive, Forecast, Forecasting, OwnSeries, Task, task_class
 from autapse.tasks.own import OwnData
 from autapse.tasks.series import is_own
-from autapse.training.config import ModelConfig, RunConfig, TrainingConfig
+from autapse.training.config import RunConfig, TrainingConfig
+from autapse.training.model_config import CellConfig, ModelConfig, model_config
 
 if TYPE_CHECKING:
     from autapse.auto import Choice
     from autapse.training.summary import Summary
 
 T = TypeVar("T", bound=Task)
+M = TypeVar("M", bound=CellConfig)
 
 USAGE = """usage: autapse {command} TASK [options]
 
@@ -59,14 +61,14 @@ class Train(Generic[T]):
 
 
 @dataclass(kw_only=True)
-class RunArguments(Train[T]):
+class RunArguments(Train[T], Generic[T, M]):
     """Train one network on a task. The weights with the best validation score are kept and scored on the test set.
 
     For your own data, the preset auto looks at the data, compares a handful of networks by cross-validation, and trains
     the best one on all training data, within --seconds (120). Options that you give stay as they are.
     """
 
-    model: OmitArgPrefixes[ModelConfig] = field(default_factory=ModelConfig)
+    model: OmitArgPrefixes[M]
     preset: Preset | None = None
     """auto: choose the settings by the data. none: use the settings as they are. By default auto for your own data,
     unless --steps, --epochs or an option of the network is given."""
@@ -78,7 +80,7 @@ class RunArguments(Train[T]):
 
 
 @dataclass(kw_only=True)
-class ForecastArguments(RunArguments[T]):
+class ForecastArguments(RunArguments[T, ModelConfig]):
     """Train a network that forecasts. The weights with the best validation loss are kept, and scored on the test part.
 
     The forecasts start as those of ridge regression on the window, and the network learns what is left.
@@ -91,7 +93,7 @@ class ForecastArguments(RunArguments[T]):
 def main(words: list[str]) -> int:
     if wants_help(words):
         return task_help("run", "Train a network on a task, evaluate it, and save it under runs/.")
-    args = parse_task(RunArguments, "run", words)
+    args = parse_task(RunArguments, "run", words, model_config)
     given = given_options(words)
     preset = preset_of(args.task, args.preset, given)
     if preset == "auto":
@@ -189,8 +191,15 @@ def speaking_for_all() -> Iterator[Any]:
         leave()
 
 
-def parse_task(kind: Any, command: str, words: list[str]) -> Any:
-    """Parse the arguments of a command whose first word is a task, including the options of the task."""
+def parse_task(kind: Any, command: str, words: list[str], network: Callable[[type[Task]], type]) -> Any:
+    """Parse the arguments of a command whose first word is a task, including the options of the task.
+
+    Args:
+        kind: the dataclass of the arguments.
+        command: the command, for messages.
+        words: the words after it.
+        network: the class of the settings of a network, which depends on the task.
+    """
     name, rest = positional(words, "a task", command, f"autapse {command} adding")
     if name not in TASKS:
         name, rest = _series(name, rest)
@@ -199,8 +208,8 @@ def parse_task(kind: Any, command: str, words: list[str]) -> Any:
     except checks.InputError as error:
         raise checks.InputError(f"{error} {_what_else(name, command)}".rstrip()) from None
     if kind is RunArguments and issubclass(task, Forecasting):
-        kind = ForecastArguments  # with other defaults
-    return parse(kind[task], f"{command} {name}", rest)
+        return parse(ForecastArguments[task], f"{command} {name}", rest)  # type: ignore[valid-type]
+    return parse(kind[task, network(task)], f"{command} {name}", rest)
 
 
 def _series(word: str, rest: list[str]) -> tuple[str, list[str]]:

@@ -225,6 +225,11 @@ class Recurrent(nn.Module):
         """Features of the output, of all directions together."""
         return self.cells[self._key(self.num_layers - 1, 0)].output_size * self.directions
 
+    @property
+    def initial_sizes(self) -> list[tuple[int, ...]]:
+        """The sizes of the tensors of h0: for each cell, one per state that it carries."""
+        return list(self._state_sizes.values())
+
     def reset_parameters(self) -> None:
         """Draw the initial parameters of every cell again."""
         for cell in self.cells.values():

@@ -96,3 +96,16 @@ class Stream:
                 state.copy_(value)
         self.position -= 1
         return output
+
+    @torch.no_grad()
+    def select(self, index: Tensor) -> None:  # [batch_size]
+        """Continue with other sequences of the batch in the place of each one.
+
+        Args:
+            index: for each place, the number of the sequence whose states it gets. One may occur several times.
+        """
+        if tuple(index.shape) != (self.batch_size,):
+            rule = f"have one number per sequence, {self.batch_size} in all"
+            checks.fail("index", rule, tuple(index.shape), kind=checks.ShapeError)
+        for stepper in self._steppers:
+            stepper.select(index.to(stepper.states[0].device))

@@ -1,15 +1,22 @@
-"""Models: a recurrent layer with a linear head. Tasks train them, and they can be used on their own."""
+"""Models: recurrent layers with a head. Tasks train them, and they can be used on their own."""
 
 from autapse.models.base import SequenceModel
 from autapse.models.classifier import Classifier
+from autapse.models.decoder import Conditions, Decoder, Elements
+from autapse.models.encoder_decoder import EncoderDecoder
+from autapse.models.feeding import Free, Scheduled, Teacher
 from autapse.models.forecaster import Forecaster
+from autapse.models.generator import Generator
+from autapse.models.heads import Draw
 from autapse.models.language_model import LanguageModel
+from autapse.models.model import Model
+from autapse.models.padding import Padded
 from autapse.models.question_answering import QuestionAnswering
 from autapse.models.regressor import Regressor, StepRegressor
 from autapse.models.stream import ModelStream
 from autapse.models.tagger import Tagger
 
-MODELS: dict[str, type[SequenceModel]] = {
+MODELS: dict[str, type[SequenceModel]] = {  # those that read a sequence, by kind of task
     "classification": Classifier,
     "regression": Regressor,
     "regression per step": StepRegressor,
@@ -22,12 +29,23 @@ MODELS: dict[str, type[SequenceModel]] = {
 __all__ = [
     "MODELS",
     "Classifier",
+    "Conditions",
+    "Decoder",
+    "Draw",
+    "Elements",
+    "EncoderDecoder",
     "Forecaster",
+    "Free",
+    "Generator",
     "LanguageModel",
+    "Model",
     "ModelStream",
+    "Padded",
     "QuestionAnswering",
     "Regressor",
+    "Scheduled",
     "SequenceModel",
     "StepRegressor",
     "Tagger",
+    "Teacher",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,6 +17,7 @@ from autapse.models.batch_norm import BatchNorm
 from autapse.models.front import NONE, make_front
 from autapse.models.initialise import initialise
 from autapse.models.inputs import Inputs, check_input
+from autapse.models.model import Model
 from autapse.models.padding import inside, on_rows, ragged_lengths, rows_inside
 from autapse.models.readout import Readout
 from autapse.models.series import GAPS, Expected, read_given
@@ -25,7 +26,6 @@ from autapse.unfold.warm_start import Solutions
 
 Network = str | NetworkClass | Recurrent
 LAST = "last"  # the default readout
-Batches = Callable[[], Iterable[Any]]  # batches with `inputs` and `targets`, from the beginning at each call
 UNITS = 64  # default size of a layer
 MOST_LAYERS = 1000  # a malicious file must not build a network for hours
 
@@ -70,22 +70,15 @@ The model is called as `model(x, lengths)`: `x` is [B, T, input_size], and `leng
 if they differ. `keys` name the sequences of the batch for an implicit layer with a cache."""
 
 
-class SequenceModel(nn.Module):
-    """The base of all models; not for direct use."""
+class SequenceModel(Model):
+    """The base of models that read a sequence and say something about it; not for direct use."""
 
-    carries: ClassVar[bool] = False
-    """Whether `forward` takes and returns states, to read a long sequence in pieces."""
     every_step: ClassVar[bool] = False
     """Whether there is an output at every step."""
     has_classes: ClassVar[bool] = True
     """Whether the outputs are logits of classes, rather than values."""
     plain: ClassVar[bool] = False
     """Whether the model has no front end, and the head reads the layer's output as it is."""
-
-    classes: tuple[str, ...] = ()
-    """Names of the classes, in the order of the outputs; empty if they have no names."""
-    channels: tuple[str, ...] = ()
-    """Names of the input channels; empty if they have no names."""
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         """The arguments are the same for all models, so they are explained once."""
@@ -234,42 +227,11 @@ class SequenceModel(nn.Module):
         scores = self._headed(self._run(read, lengths, keys)[0], lengths)
         return scores[0] if single else scores
 
-    def carry(self, x: Tensor, lengths: Any = None, state: Any = None) -> tuple[Tensor, Any]:
-        """The output and the final state; the state is None for models that read whole sequences."""
-        return self(x, lengths), None
-
-    def start_from(self, train: Batches, validation: Batches) -> float | None:
-        """Compute initial weights from the training data, before the first training step; by default none.
-
-        Args:
-            train: a function that returns the training batches.
-            validation: the same for the validation batches; there may be none.
-
-        Returns:
-            None; or, if the model is good already, by how much training must lower the validation loss to be worth it.
-        """
-        return None
-
-    @property
-    def depends_on_position(self) -> bool:
-        """Whether a step depends on its position in the sequence."""
-        return any(layer.depends_on_position for layer in self.layers())
-
     @property
     def solutions(self) -> Solutions | None:
         """The solutions that the layer keeps by key, or None; `keys` name the sequences of a batch."""
         solutions = getattr(self.layer.strategy, "solutions", None)
         return solutions if solutions is not None and solutions.limit else None
-
-    def converged(self) -> Tensor | None:  # [B]
-        """Which sequences of the last call were solved; None if all were, or if the layer solves no equations."""
-        solved = [each for layer in self.layers() if (each := layer.converged()) is not None]
-        return torch.stack(solved).all(0) if solved else None
-
-    def evaluations(self) -> float | None:
-        """Evaluations of the last call per sequence and layer; None for layers that solve no equations."""
-        reports = [report for layer in self.layers() for report in layer.reports]
-        return float(torch.stack([report.evaluations for report in reports]).mean()) if reports else None
 
     def _prepared(self, x: Tensor, lengths: Any) -> tuple[Tensor, Any, bool]:
         """What the recurrent layer reads, its lengths, and whether x is a single sequence, [T, D]."""
@@ -281,15 +243,6 @@ class SequenceModel(nn.Module):
     def _run(self, x: Tensor, lengths: Any, keys: Any) -> tuple[Any, Any]:
         named = {} if keys is None else {"keys": keys}
         return self.read(self.layer, x, lengths=lengths, **named)
-
-    @staticmethod
-    def read(layer: Recurrent, x: Tensor, *args: Any, **keywords: Any) -> tuple[Any, Any]:  # [B, T, D] -> [B, T, H]
-        """A layer's output and final state, batch first for any layer."""
-        if layer.batch_first:
-            output, h_n = layer(x, *args, **keywords)
-            return output, h_n
-        output, h_n = layer(x.transpose(0, 1), *args, **keywords)
-        return output.transpose(0, 1), h_n
 
     def _headed(self, features: Tensor, lengths: Any = None) -> Tensor:  # [B, size] or [B, T, size]
         """The head on the features of each sequence, or of each step."""
@@ -306,14 +259,6 @@ class SequenceModel(nn.Module):
     def in_unit(self, output: Tensor) -> Tensor:  # [..., output_size]
         """The output of the head in the unit of the targets; for classes unchanged."""
         return output
-
-    def _masked(self, output: Tensor) -> Tensor:  # [B, ...]
-        """The output without the gradient of unsolved sequences: no loss may learn from wrong states."""
-        converged = self.converged()
-        if converged is None:
-            return output
-        keep = converged.to(output.device).view(-1, *[1] * (output.dim() - 1))
-        return torch.where(keep, output, output.detach())
 
     # Use of a trained model -----------------------------------------------------------------------------------------
 
@@ -449,6 +394,16 @@ class SequenceModel(nn.Module):
         bad = ~good if known is None else ~good & inside(known, x)
         if bool(bad.any()):
             checks.fail("input", "have finite values", f"{int(bad.sum())} that are NaN or infinite", GAPS)
+
+
+def as_reader(model: Model) -> SequenceModel:
+    """A model that reads sequences and predicts. One that writes sequences is an error."""
+    if not isinstance(model, SequenceModel):
+        name = type(model).__name__
+        raise checks.InputError(
+            f"A {name} writes sequences and does not predict. Use `autapse sample`, or model.sample."
+        )
+    return model
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:  # [..., classes]

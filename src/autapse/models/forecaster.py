@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from autapse import checks
-from autapse.models.base import Batches, Network, SequenceModel
+from autapse.models.base import Network, SequenceModel
 from autapse.models.inputs import check_input
 from autapse.models.linear_path import choose
+from autapse.models.model import Batches
 from autapse.models.series import read_given
 
 KINDS = ("none", "mean", "last")

@@ -9,9 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from autapse import checks
+from autapse.models.heads import SPREAD
 from autapse.models.scaling import ChannelScaling
-
-SPREAD = 0.1  # of initial word vectors: with torch's 1, those of rare words stay noise that hides the other features
 
 
 def check_input(x: object, columns: int, dimensions: tuple[int, ...] = (2, 3)) -> None:

@@ -35,7 +35,7 @@ class LanguageModel(SequenceModel):
         output, h_n = self.read(self.layer, self.inputs(x), state, lengths=lengths, start=start)
         return self._headed(output), h_n
 
-    def carry(self, x: Tensor, lengths: Any = None, state: Any = None) -> tuple[Tensor, Any]:
+    def carry(self, x: Tensor, lengths: Any = None, state: Any = None, targets: Any = None) -> tuple[Tensor, Any]:
         output, h_n = self(x, lengths, state=state)
         return output, h_n
 

@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from autapse.sequences.lengths import checked_lengths
+
+
+class Padded(NamedTuple):
+    """Sequences of several lengths in one tensor.
+
+    Args:
+        values: [B, T] symbols, or [B, T, D] values; what comes after the end of a sequence does not matter.
+        lengths: [B], on the CPU.
+
+    >>> Padded(torch.tensor([[3, 1, 4], [1, 0, 0]]), torch.tensor([3, 1])).lengths.tolist()
+    [3, 1]
+    """
+
+    values: Tensor
+    lengths: Tensor
 
 
 def ragged_lengths(lengths: Sequence[int] | Tensor | None, x: Tensor) -> Tensor | None:  # [B], on the CPU

@@ -21,7 +21,8 @@ from autapse.sklearn import storage
 from autapse.sklearn.arrays import read_sequences
 from autapse.sklearn.engine import Trained
 from autapse.tasks import Signature
-from autapse.training.config import ModelConfig, RunConfig, TrainingConfig
+from autapse.training.config import RunConfig, TrainingConfig
+from autapse.training.model_config import ModelConfig
 
 MODEL, TRAINING = ({field.name for field in dataclasses.fields(kind)} for kind in (ModelConfig, TrainingConfig))
 ELSEWHERE = {  # settings that estimators have under another name, or do not have

@@ -14,6 +14,7 @@ from torch import Tensor
 from autapse import checks
 from autapse.data.ragged import Ragged
 from autapse.models import SequenceModel
+from autapse.models.base import as_reader
 from autapse.tasks import Data, Signature
 from autapse.tasks.stored import Examples, held_out
 from autapse.training.checkpoint import load_optimizer, optimizer_state
@@ -122,7 +123,7 @@ def _trained(loop: Loop, config: RunConfig) -> Trained:
     # What optimizers keep changes in place, so that a copy is needed.
     optimizer = {name: value.clone() for name, value in optimizer_state(loop.optimizer, loop.model).items()}
     without_data = RunConfig.from_json(config.to_json())
-    return Trained(loop.model.eval(), without_data, loop.signature, loop.progress, loop.history, optimizer)
+    return Trained(as_reader(loop.model).eval(), without_data, loop.signature, loop.progress, loop.history, optimizer)
 
 
 @contextmanager

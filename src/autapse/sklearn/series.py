@@ -14,7 +14,8 @@ from autapse.sklearn.base import RecurrentEstimator
 from autapse.sklearn.engine import Weighted
 from autapse.tasks import ArrayTask, Signature
 from autapse.tasks.scaling import Missing, Scaling
-from autapse.training.config import ModelConfig, RunConfig, TrainingConfig
+from autapse.training.config import RunConfig, TrainingConfig
+from autapse.training.model_config import ModelConfig
 
 PRESETS = ("auto", "recipe", "none")
 SECONDS = 120.0  # for the preset "auto"

@@ -11,6 +11,7 @@ import numpy as np
 from safetensors import safe_open
 
 from autapse import checks, files, records
+from autapse.models.base import as_reader
 from autapse.sklearn.engine import Trained
 from autapse.tasks import Signature
 from autapse.training.checkpoint import Snapshot, load_weights, packed, read_file
@@ -72,7 +73,7 @@ def load(kind: type[Any], path: Path, device: str, trust: bool) -> Any:
     except (TypeError, ValueError, KeyError) as error:
         raise checks.InputError(f"{path} is damaged: {error}.") from None
     vars(estimator).update(attributes)
-    model = make_model(snapshot.config.task, snapshot.config.model, device, snapshot.signature)
+    model = as_reader(make_model(snapshot.config.task, snapshot.config.model, device, snapshot.signature))
     load_weights(model, snapshot.best, path)
     estimator._trained = Trained(
         model.eval(), snapshot.config, snapshot.signature, snapshot.progress, [], snapshot.optimizer

@@ -14,9 +14,17 @@ from autapse.data.ragged import Ragged
 from autapse.data.ragged import dense as dense  # noqa: PLC0414 (public here too)
 
 Kind = Literal[
-    "regression", "regression per step", "classification", "tagging", "language", "question answering", "forecasting"
+    "regression",
+    "regression per step",
+    "classification",
+    "tagging",
+    "language",
+    "question answering",
+    "forecasting",
+    "generation",
+    "translation",
 ]
-Metric = Literal["mean squared error", "error rate", "cross-entropy", "perplexity"]
+Metric = Literal["mean squared error", "error rate", "cross-entropy", "perplexity", "nats per step", "wrong sequences"]
 Split = Literal["train", "validation", "test"]
 Intervals = Literal["quantile", "gaussian", "none"]
 Transform = Callable[[np.ndarray, np.random.Generator], np.ndarray]
@@ -32,11 +40,14 @@ class Data:
 
     Args:
         inputs: Sequences, [N, T, D], zero after the end of each sequence; or ragged, with steps of shape [D]. Columns
-            of words have integers.
+            of words have integers. Generation: what the targets depend on; a vector is a sequence of one step, and
+            nothing has no columns.
         targets: Regression: [N, K] float32. Regression per step: ragged, with steps of shape [K] float32.
             Classification and question answering: [N] int64. Tagging and language: one class per step, [N, T] int64
             with IGNORE after the end, or ragged. Forecasting: [N, horizon + 1, K] float32; the last row is the size of
-            a typical error of the series, by which the loss is divided.
+            a typical error of the series, by which the loss is divided. Generation and translation: the sequences to
+            write, ragged: symbols, int64, with IGNORE for one that is missing; or values, steps of shape [K] float32,
+            with NaN for one that is missing. Their lengths need not be those of the inputs.
         lengths: [N] int64; None if every sequence has T steps, or if the inputs are ragged.
         span: Read the sequences in pieces of this many steps; None: read them whole.
         carry: Pass the state from one piece to the next; False: every piece starts from zero.
@@ -103,15 +114,52 @@ class ForecastShape:
 
 
 @dataclass(frozen=True, kw_only=True)
+class WrittenShape:
+    """What a model must know about the sequences that it writes. With symbols, their number is the output size.
+
+    Args:
+        depends: What a sequence depends on: nothing, a vector, a sequence of the same length, or a source, which may
+            have another length.
+        longest: Length of the longest sequence that the model writes.
+        values: Number of columns with values; 0 for symbols.
+        binary: Number of columns that are 0 or 1. They come last.
+        mean: Mean of each column with values.
+        scale: Standard deviation of each column with values.
+        columns: Names of the columns; empty if they have no names.
+        gaps: Whether elements may be missing.
+        separator: Text between two symbols, when they are printed.
+
+    Example:
+        >>> WrittenShape(longest=40).depends
+        'nothing'
+    """
+
+    depends: Literal["nothing", "vector", "sequence", "source"] = "nothing"
+    longest: int
+    values: int = 0
+    binary: int = 0
+    mean: tuple[float, ...] = ()
+    scale: tuple[float, ...] = ()
+    columns: tuple[str, ...] = ()
+    gaps: bool = False
+    separator: str = " "
+
+    @property
+    def symbols(self) -> bool:
+        """Whether the elements are symbols, rather than values."""
+        return not self.values + self.binary
+
+
+@dataclass(frozen=True, kw_only=True)
 class Signature:
     """What a model must know about the data of a task. It is saved with the model.
 
     Args:
-        kind: Regression, regression per step, classification, tagging, language or question answering.
+        kind: What a model must do: regression, classification, tagging, …
         input_size: Features per step, including word columns.
         channels: Names of the input channels; empty if they have no names.
         time_step: The time step that the data was resampled to (for sound: of its samples); 0 if it was not.
-        output_size: Regression: number of values to predict; all other kinds: number of classes.
+        output_size: Number of values to predict or to write, or number of classes or symbols.
         vocabularies: The words of each word column, in the order of their ids. Word columns come first.
         classes: Names of the classes; empty if they have no names.
         mean: The model subtracts this from the other columns, one value per column; empty for 0.
@@ -120,6 +168,7 @@ class Signature:
         target_scale: Regression: standard deviation of the targets; empty for 1.
         length: Number of steps of a typical sequence; 0 if it is not known.
         forecast: Forecasting: the horizon and what else the model must know; otherwise None.
+        written: Generation and translation: the sequences that the model writes; otherwise None.
         center: The model first replaces x by arcsinh((x − center) / spread), one value per channel; empty for no.
         spread: See center; 0 for channels that stay as they are.
         level_mean: Not empty: each series is standardised by its own mean and deviation. The log of the deviation is
@@ -147,6 +196,7 @@ class Signature:
     target_scale: tuple[float, ...] = ()
     length: int = 0
     forecast: ForecastShape | None = None
+    written: WrittenShape | None = None
     center: tuple[float, ...] = ()
     spread: tuple[float, ...] = ()
     level_mean: tuple[float, ...] = ()

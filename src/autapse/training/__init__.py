@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from autapse.lazy import lazy
 
 if TYPE_CHECKING:
-    from autapse.training.config import ModelConfig, RunConfig, TrainingConfig
+    from autapse.training.config import RunConfig, TrainingConfig
     from autapse.training.evaluation import evaluate
     from autapse.training.feeds import Tensors
     from autapse.training.forecast_scores import ForecastErrors, ForecastReport, forecast_errors, forecast_report
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from autapse.training.loading import find_run, load, load_run
     from autapse.training.loop import Fitted, Loop, fit
     from autapse.training.model import make_model
+    from autapse.training.model_config import ModelConfig
     from autapse.training.objectives import Objective, objective
     from autapse.training.rescue import Diverged
     from autapse.training.summary import Summary
@@ -52,7 +53,8 @@ __getattr__ = lazy(
         "autapse.training.model": "make_model",
         "autapse.training.objectives": "Objective objective",
         "autapse.training.summary": "Summary",
-        "autapse.training.config": "ModelConfig RunConfig TrainingConfig",
+        "autapse.training.config": "RunConfig TrainingConfig",
+        "autapse.training.model_config": "ModelConfig TranslatorConfig WriterConfig",
         "autapse.training.feeds": "Tensors",
         "autapse.training.forecast_scores": "ForecastErrors ForecastReport forecast_errors forecast_report",
         "autapse.training.forecast_settings": "forecast_config",

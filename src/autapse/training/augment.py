@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from autapse import checks
-from autapse.models import SequenceModel
+from autapse.models import Model
 from autapse.tasks import IGNORE, Signature
 from autapse.training.amounts import Amounts
 from autapse.training.feeds import Batch
@@ -28,13 +28,15 @@ class Mixed(NamedTuple):
 
 
 def check_augmentation(amounts: Amounts, signature: Signature) -> None:
-    """Words cannot be stretched or mixed."""
+    """Words cannot be stretched or mixed, and what a sequence depends on cannot be changed apart from it."""
+    if signature.written is not None and any(vars(amounts).values()):
+        checks.fail("augment", "be none for a task that writes sequences", amounts)
     if signature.vocabularies and (amounts.slice or amounts.warp or amounts.mixup):
         checks.fail("augment", "be jitter or scaling for inputs with words", amounts)
 
 
 @contextmanager
-def changed_inputs(model: SequenceModel, amounts: Amounts) -> Iterator[None]:
+def changed_inputs(model: Model, amounts: Amounts) -> Iterator[None]:
     """Let a model add noise to its scaled inputs, and multiply them, for a while."""
     if not (amounts.jitter or amounts.scaling):
         yield
@@ -49,7 +51,7 @@ def changed_inputs(model: SequenceModel, amounts: Amounts) -> Iterator[None]:
             x = x + amounts.jitter * (_chosen(x) & columns) * torch.randn_like(x)
         return x
 
-    hook = model.inputs.register_forward_hook(changed)
+    hook = cast("nn.Module", model.inputs).register_forward_hook(changed)
     try:
         yield
     finally:

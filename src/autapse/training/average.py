@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from autapse.models import SequenceModel
+from autapse.models import Model
 from autapse.training.feeds import Batch
 
 
@@ -19,7 +19,7 @@ class Average:
         model: the model.
     """
 
-    def __init__(self, model: SequenceModel) -> None:
+    def __init__(self, model: Model) -> None:
         self._parameters = dict(model.named_parameters())
         self.count = 0
         self.mean: dict[str, Tensor] = {}
@@ -45,7 +45,7 @@ class Average:
 
 
 @contextmanager
-def averaged(model: SequenceModel, average: Average, batches: Iterable[Batch]) -> Iterator[None]:
+def averaged(model: Model, average: Average, batches: Iterable[Batch]) -> Iterator[None]:
     """Give a model the mean weights for a while.
 
     Args:
@@ -64,7 +64,7 @@ def averaged(model: SequenceModel, average: Average, batches: Iterable[Batch]) -
 
 
 @torch.no_grad()
-def _recompute_statistics(model: SequenceModel, batches: Iterable[Batch]) -> None:
+def _recompute_statistics(model: Model, batches: Iterable[Batch]) -> None:
     """Set the running statistics of all batch norms to their means over some batches."""
     norms = [module for module in model.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
     if not norms:

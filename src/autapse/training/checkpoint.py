@@ -30,7 +30,7 @@ from torch.optim import Optimizer
 
 from autapse import checks, files, records
 from autapse.layers.registry import foreign_module
-from autapse.models import SequenceModel
+from autapse.models import Model
 from autapse.tasks import Signature
 from autapse.training import distributed
 from autapse.training.config import RunConfig
@@ -159,7 +159,7 @@ def unflatten(tensors: NamedTensors) -> Any:
     )
 
 
-def optimizer_state(optimizer: Optimizer, model: SequenceModel) -> NamedTensors:
+def optimizer_state(optimizer: Optimizer, model: Model) -> NamedTensors:
     """What an optimizer keeps for each parameter of a model."""
     return {
         f"{name}.{key}": value
@@ -169,7 +169,7 @@ def optimizer_state(optimizer: Optimizer, model: SequenceModel) -> NamedTensors:
     }
 
 
-def load_optimizer(optimizer: Optimizer, model: SequenceModel, tensors: NamedTensors) -> None:
+def load_optimizer(optimizer: Optimizer, model: Model, tensors: NamedTensors) -> None:
     """Give an optimizer the state that `optimizer_state` took from it."""
     for name, parameter in model.named_parameters():
         for key, value in below(f"{name}.", tensors).items():
@@ -182,7 +182,7 @@ def below(prefix: str, tensors: NamedTensors) -> NamedTensors:
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
-def load_weights(model: SequenceModel, weights: NamedTensors, path: Path) -> None:
+def load_weights(model: Model, weights: NamedTensors, path: Path) -> None:
     """Load weights into a model; if they do not fit, the error is one line."""
     try:
         model.load_state_dict(weights)
@@ -348,7 +348,7 @@ def _check_fit(saved: Snapshot) -> None:
             _does_not_fit(path, f"it has no use for carried.{name}")
 
 
-def _without_memory(saved: Snapshot) -> SequenceModel:
+def _without_memory(saved: Snapshot) -> Model:
     """The model of a checkpoint on the meta device, where tensors have shapes and no memory."""
     try:
         return make_model(saved.config.task, saved.config.model, "meta", saved.signature)

@@ -4,93 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal
 
 from autapse import __version__, checks, records
 from autapse.tasks import ArrayTask, ForecastArrays, Task, task_class
 from autapse.training.amounts import augmentation
-
-
-@dataclass(frozen=True, kw_only=True)
-class StackConfig:
-    """The size of a network, for any cell."""
-
-    hidden_size: tuple[int, ...] = (64,)
-    """Units: one size for all layers, or one size per layer."""
-    num_layers: int | None = None
-    """Number of layers; by default one per hidden size."""
-    dropout: float = 0.0
-    """Probability of dropping an output between layers."""
-    bidirectional: bool = False
-    """Read sequences in both directions."""
-    embedding_size: tuple[int, ...] | None = None
-    """Size of word vectors, one per vocabulary of the input; the last one is for the rest. By default the task's."""
-    input_dropout: float = 0.0
-    """Probability of dropping a feature that the first layer reads."""
-    output_dropout: float = 0.0
-    """Probability of dropping a feature that the head reads."""
-    input_noise: float = 0.0
-    """Standard deviation of the Gaussian noise that training adds to the input of the first layer."""
-    initialisation: str = "default"
-    """Initial weights: default, glorot-orthogonal (rnn, lstm, gru), or rules: weight=normal(0.1), bias=constant(1)."""
-    front: str = "none"
-    """What comes before the recurrent layer: none; frames:size=4, where the features of 4 steps become one step; or
-    conv, convolutions and pooling, with options as in conv:channels=64:kernels=7,5,3:steps=150."""
-    readout: Literal["last", "mean", "max", "mean-max", "attention"] = "last"
-    """What the head reads: the output at the last step, its mean or maximum over the steps, both, or attention: a
-    weighted mean with one learned vector."""
-    readout_front: bool = False
-    """Also read the output of the front end in this way."""
-    output_norm: bool = False
-    """Batch normalisation of the features that the head reads."""
-    streaming: bool = False
-    """Make everything causal, so that the trained model can read one step at a time."""
-
-    def __post_init__(self) -> None:
-        _check_words(self)
-        sizes: Any = self.hidden_size
-        sizes = (sizes,) if isinstance(sizes, int) else tuple(sizes)
-        object.__setattr__(self, "hidden_size", sizes)  # a single integer is accepted too
-        for size in sizes:
-            checks.integer("hidden_size", size, minimum=1)
-        if not sizes:
-            checks.fail("hidden_size", "have at least one size", sizes)
-        if self.num_layers is not None:
-            checks.integer("num_layers", self.num_layers, minimum=1)
-        if self.embedding_size is not None:
-            given: Any = self.embedding_size
-            given = (given,) if isinstance(given, int) else tuple(given)
-            object.__setattr__(self, "embedding_size", given)
-            for size in given:
-                checks.integer("embedding_size", size, minimum=1)
-        for name in ("dropout", "input_dropout", "output_dropout"):
-            checks.number(name, getattr(self, name), low=0.0, high=1.0)
-        checks.number("input_noise", self.input_noise, low=0.0)
-        for name in ("initialisation", "front"):
-            if not isinstance(getattr(self, name), str):
-                checks.fail(name, "be text", getattr(self, name), kind=checks.KindError)
-        if self.dropout and (self.num_layers or len(sizes)) == 1:
-            checks.fail("dropout", "be 0 with one layer, since it acts between layers", self.dropout)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelConfig(StackConfig):
-    """The settings of the network. Every field is a keyword argument.
-
-    >>> ModelConfig(cell="ernn:inner_steps=2", hidden_size=(32, 32)).hidden_size
-    (32, 32)
-    """
-
-    cell: str = "gru"
-    """The cell, with options as in ernn:inner_steps=2 (`autapse cells` lists them), or your own, my_module:MyCell."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        cell: Any = self.cell
-        if isinstance(cell, type):  # from Python a class is accepted too
-            from autapse.layers.registry import spec_of
-
-            object.__setattr__(self, "cell", spec_of(cell))
+from autapse.training.model_config import CellConfig, ModelConfig, check_words, fitted, model_config
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,7 +84,7 @@ class TrainingConfig:
     """Threads of the training; by default those that torch has. One is often the fastest for a small network."""
 
     def __post_init__(self) -> None:
-        _check_words(self)
+        check_words(self)
         for name in ("steps", "batch_size", "eval_every", "max_rescues"):
             checks.integer(name, getattr(self, name), minimum=1)
         for name in ("period", "early_stop", "threads"):
@@ -210,8 +129,17 @@ class RunConfig:
     """
 
     task: Task
-    model: ModelConfig = field(default_factory=ModelConfig)
+    model: CellConfig = field(default_factory=ModelConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "model", fitted(self.model, type(self.task)))
+
+    @property
+    def reader(self) -> ModelConfig:
+        """The settings of a network that reads sequences, for a task that has one."""
+        assert isinstance(self.model, ModelConfig), f"{self.task.name} has a network that writes"
+        return self.model
 
     def to_json(self) -> dict[str, Any]:
         """The config as plain data, as config.json has it."""
@@ -235,7 +163,7 @@ class RunConfig:
             task = _task_class(options.pop("name"))
             return cls(
                 task=records.read(task, {**task.older, **options}),
-                model=records.read(ModelConfig, content["model"]),
+                model=records.read(model_config(task), content["model"]),
                 training=records.read(TrainingConfig, content["training"]),
             )
         except checks.InputError as error:
@@ -247,12 +175,3 @@ class RunConfig:
 def _task_class(name: str) -> type[Task]:
     unlisted: dict[str, type[Task]] = {kind.name: kind for kind in (ArrayTask, ForecastArrays)}
     return unlisted[name] if name in unlisted else task_class(name)
-
-
-def _check_words(config: Any) -> None:
-    """Check choices and switches against their annotations, which Python itself does not."""
-    for name, hint in get_type_hints(type(config)).items():
-        if get_origin(hint) is Literal:
-            checks.one_of(name, getattr(config, name), get_args(hint))
-        elif hint is bool:
-            checks.boolean(name, getattr(config, name))

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from autapse.models import SequenceModel
+from autapse.models import Model
 from autapse.training.feeds import Tensors, in_order
 from autapse.training.objectives import Objective
 from autapse.training.scores import Tally
@@ -19,7 +19,7 @@ class Scores(NamedTuple):
     loss: float
 
 
-def evaluate(model: SequenceModel, data: Tensors, objective: Objective, batch_size: int = 256) -> float:
+def evaluate(model: Model, data: Tensors, objective: Objective, batch_size: int = 256) -> float:
     """Score a model.
 
     Args:
@@ -44,19 +44,21 @@ def evaluate(model: SequenceModel, data: Tensors, objective: Objective, batch_si
 
 @torch.no_grad()
 def measure(
-    model: SequenceModel, data: Tensors, objective: Objective, batch_size: int = 256, tally: Tally | None = None
+    model: Model, data: Tensors, objective: Objective, batch_size: int = 256, tally: Tally | None = None
 ) -> Scores:
     """Metric and loss over all of `data`, in evaluation mode; `tally` counts the predictions."""
     was_training = model.training
     model.eval()
-    score, loss, count = 0.0, 0.0, 0
+    score, loss, count, scored = 0.0, 0.0, 0, 0
     state: Any = None
     for batch in in_order(data, batch_size):
-        output, state = model.carry(batch.inputs, batch.lengths, None if batch.fresh else state)
+        known = {"targets": batch.padded_targets} if model.feeds_back else {}
+        output, state = model.carry(batch.inputs, batch.lengths, None if batch.fresh else state, **known)
         score += float(objective.score(output, batch.targets))
         loss += float(objective.loss(output, batch.targets))
-        count += objective.count(batch.targets)
+        count += objective.count(batch)
+        scored += (objective.score_count or objective.count)(batch)
         if tally is not None:
             tally.add(output, batch.targets)
     model.train(was_training)
-    return Scores(objective.metric(score / count), loss / count)
+    return Scores(objective.metric(score / scored), loss / count)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from autapse import checks
 from autapse.data.ragged import Ragged
+from autapse.models.padding import Padded
 from autapse.tasks import IGNORE, Data
 from autapse.tasks.base import Transform, dense
 
@@ -29,6 +30,15 @@ class Batch(NamedTuple):
     fresh: bool = True
     """Whether it starts from initial states; otherwise from the final states of the batch before it."""
     weights: Tensor | None = None  # [B] the weight of each sequence in the loss
+    target_lengths: Tensor | None = None  # [B], on the CPU, of targets that are sequences with lengths of their own
+
+    @property
+    def padded_targets(self) -> Padded:
+        """Targets that are sequences, with their lengths."""
+        lengths = self.lengths if self.target_lengths is None else self.target_lengths
+        return Padded(
+            self.targets, torch.full(self.targets.shape[:1], self.targets.shape[1]) if lengths is None else lengths
+        )
 
 
 @dataclass(frozen=True)
@@ -45,6 +55,8 @@ class Tensors:
     targets: Tensor  # [N] or [N, K], or one per step: [N, T], for ragged sequences [steps of all]
     lengths: Tensor | None = None  # [N], on the CPU
     starts: Tensor | None = None  # [N], on the CPU: the first row of each ragged sequence
+    target_lengths: Tensor | None = None  # [N], on the CPU, of ragged targets with lengths of their own
+    target_starts: Tensor | None = None  # [N], on the CPU: the first row of each ragged target
     per_step: bool = False
     """Whether every step has a target, rather than every sequence."""
     span: int | None = None
@@ -64,14 +76,19 @@ class Tensors:
             data: what `task.split` returns.
             device: where the tensors are to be. Lengths stay on the CPU.
         """
-        lengths = data.inputs.lengths if isinstance(data.inputs, Ragged) else data.lengths
-        starts = data.inputs.starts[:-1] if isinstance(data.inputs, Ragged) else None
+        starts, lengths = _places(data.inputs)
+        lengths = data.lengths if lengths is None else lengths
+        target_starts, target_lengths = _places(data.targets)
+        if lengths is not None and target_lengths is not None and np.array_equal(lengths, target_lengths):
+            target_lengths = None
         targets = dense(data.targets)
         return cls(
             inputs=torch.from_numpy(dense(data.inputs)).to(device),
             targets=torch.from_numpy(targets).to(device),
             lengths=None if lengths is None else torch.from_numpy(lengths),
             starts=None if starts is None else torch.from_numpy(starts),
+            target_lengths=None if target_lengths is None else torch.from_numpy(target_lengths),
+            target_starts=None if target_starts is None else torch.from_numpy(target_starts),
             per_step=isinstance(data.targets, Ragged) or (targets.ndim == 2 and targets.dtype.kind == "i"),
             span=data.span,
             carry=data.span is not None and data.carry,
@@ -89,12 +106,9 @@ class Tensors:
             seed: with a sequence's number, the seed of its random transform.
         """
         chosen = torch.tensor(index, dtype=torch.int64)
-        if self.lengths is None:
-            batch = Batch(self.inputs[chosen], self.targets[chosen])
-        elif self.starts is None:
-            batch = self._trimmed(chosen, self.lengths[chosen])
-        else:
-            batch = self._padded(self.starts[chosen], self.lengths[chosen], chosen)
+        inputs, lengths = self._inputs(chosen)
+        targets, target_lengths = self._targets(chosen, inputs.shape[1])
+        batch = Batch(inputs, targets, lengths, target_lengths=target_lengths)
         if self.weights is not None:
             batch = batch._replace(weights=self.weights[chosen])
         if self.transform is None:
@@ -104,24 +118,42 @@ class Tensors:
         made = [self.transform(stored[k : k + 1], np.random.default_rng((*seed, n))) for k, n in enumerate(index)]
         return batch._replace(inputs=torch.from_numpy(np.concatenate(made)).to(self.inputs.device))
 
-    def _trimmed(self, chosen: Tensor, lengths: Tensor) -> Batch:
-        longest = max(int(lengths.max()), 1)
-        inputs, targets = self.inputs[chosen], self.targets[chosen]
-        return Batch(inputs[:, :longest], targets[:, :longest] if self.per_step else targets, lengths)
+    def _inputs(self, chosen: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The inputs of some sequences, as long as the longest of them, and their lengths."""
+        if self.lengths is None:
+            return self.inputs[chosen], None
+        lengths = self.lengths[chosen]
+        if self.starts is None:
+            return self.inputs[chosen][:, : max(int(lengths.max()), 1)], lengths
+        return _padded(self.inputs, self.starts[chosen], lengths, 0), lengths
 
-    def _padded(self, starts: Tensor, lengths: Tensor, chosen: Tensor) -> Batch:
-        steps = torch.arange(max(int(lengths.max()), 1))
-        inside = steps < lengths[:, None]
-        places = torch.where(inside, starts[:, None] + steps, 0).to(self.inputs.device)
-        inside = inside.to(self.inputs.device)
-        inputs = torch.where(inside[..., None], self.inputs[places], 0)
-        return Batch(inputs, self._targets(places, inside) if self.per_step else self.targets[chosen], lengths)
+    def _targets(self, chosen: Tensor, steps: int) -> tuple[Tensor, Tensor | None]:
+        """The targets of some sequences, and their lengths if they are ragged.
 
-    def _targets(self, places: Tensor, inside: Tensor) -> Tensor:  # [B, T] classes, or [B, T, K] values
-        """The targets of each step; after the end of a sequence IGNORE for classes, and NaN for values."""
-        values = self.targets[places]
-        known = inside.view(*inside.shape, *[1] * (values.dim() - 2))
-        return torch.where(known, values, math.nan if values.is_floating_point() else IGNORE)
+        After the end of a sequence they are IGNORE for classes, and NaN for values.
+        """
+        if self.target_starts is not None:
+            fill = math.nan if self.targets.is_floating_point() else IGNORE
+            own = None if self.target_lengths is None else self.target_lengths[chosen]
+            lengths = own if own is not None or self.lengths is None else self.lengths[chosen]
+            assert lengths is not None, "ragged targets have lengths"
+            return _padded(self.targets, self.target_starts[chosen], lengths, fill), own
+        targets = self.targets[chosen]
+        return targets[:, :steps] if self.per_step else targets, None
+
+
+def _places(values: np.ndarray | Ragged) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """The first row of each sequence, and its length; None if sequences are not ragged."""
+    return (values.starts[:-1], values.lengths) if isinstance(values, Ragged) else (None, None)
+
+
+def _padded(values: Tensor, starts: Tensor, lengths: Tensor, fill: float) -> Tensor:  # [B, T, ...]
+    """Ragged sequences in one tensor, with `fill` after the end of each."""
+    steps = torch.arange(max(int(lengths.max()), 1))
+    inside = steps < lengths[:, None]
+    places = torch.where(inside, starts[:, None] + steps, 0).to(values.device)
+    rows = values[places]
+    return torch.where(inside.to(values.device).view(*inside.shape, *[1] * (rows.dim() - 2)), rows, fill)
 
 
 class Feed(Protocol):

@@ -55,8 +55,3 @@ def pinball(error: Tensor, levels: tuple[float, ...]) -> Tensor:  # [..., 2 * le
 def squared_error(output: Tensor, target: Tensor) -> Tensor:
     """The mean squared error of each window in the unit of the data, summed over the windows."""
     return (output[..., 0] - target[:, : output.shape[1]]).square().mean((1, 2)).sum()
-
-
-def forecast_count(target: Tensor) -> int:
-    """The number of windows."""
-    return len(target)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from autapse.tasks.forecast import Forecasting
-from autapse.training.config import ModelConfig, RunConfig, TrainingConfig
+from autapse.training.config import RunConfig, TrainingConfig
+from autapse.training.model_config import ModelConfig
 
 MODEL: dict[str, Any] = {"hidden_size": (32,)}
 TRAINING: dict[str, Any] = {

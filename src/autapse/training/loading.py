@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from autapse import checks
-from autapse.models import SequenceModel
+from autapse.models import Model
 from autapse.tasks import Signature
 from autapse.training.checkpoint import load_weights, read_file, read_run
 from autapse.training.config import RunConfig
@@ -35,7 +35,7 @@ def find_run(path: str | Path) -> Path:
     return folder
 
 
-def load(run_or_file: str | Path, device: torch.device | str = "cpu", trust: bool = False) -> SequenceModel:
+def load(run_or_file: str | Path, device: torch.device | str = "cpu", trust: bool = False) -> Model:
     """Load a trained model, in evaluation mode, with its best weights.
 
     Args:
@@ -56,7 +56,7 @@ def load(run_or_file: str | Path, device: torch.device | str = "cpu", trust: boo
 
 def load_run(
     run_or_file: str | Path, device: torch.device | str = "cpu", trust: bool = False
-) -> tuple[SequenceModel, RunConfig, Signature]:
+) -> tuple[Model, RunConfig, Signature]:
     """Load a trained model with the settings of its run.
 
     Args:

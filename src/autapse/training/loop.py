@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from autapse import checks
-from autapse.models import SequenceModel
+from autapse.models import Model
+from autapse.models.stepping import mapped
 from autapse.tasks import Signature, Split
 from autapse.training import augment, distributed
 from autapse.training.amounts import augmentation
@@ -40,7 +41,7 @@ MOST_BATCHES = 50  # from which the statistics of batch norms are recomputed
 class Fitted(NamedTuple):
     """A model that was trained in memory, with the course of its training."""
 
-    model: SequenceModel
+    model: Model
     """The model with the weights that were kept, in evaluation mode."""
     history: list[dict[str, Any]]
     """One record per 10 steps and per validation, as in metrics.jsonl."""
@@ -137,9 +138,10 @@ class Loop:
         progress, settings = self.progress, self.settings
         indices = self.feed.sequences(progress.step)
         torch.manual_seed(_seed(settings.seed, progress.step, self.world.rank))  # dropout of this step
+        seconds = float(self.world.agree(progress.seconds)) if self._limit() else 0.0
+        self.model.set_progress(reached(settings, progress.step, self.steps, seconds) / self.steps)
         loss = self._backward(indices)
         norm = clip(self.parameters, settings.clip_norm, settings.clip_value)
-        seconds = float(self.world.agree(progress.seconds)) if self._limit() else 0.0
         rate = learning_rate(settings, progress.step, self.steps, progress.halvings, seconds)
         if finite(norm):
             self._update(rate)
@@ -165,7 +167,7 @@ class Loop:
         share = self.world.share(indices)
         batch = self.feed.batch(self.progress.step, share)
         batch, mixed = augment.change_batch(batch, self.amounts, self.train_data.per_step)
-        count = self.world.total(self.objective.count(batch.targets))
+        count = self.world.total(self.objective.count(batch))
         with augment.changed_inputs(self.model, self.amounts):
             output = self._output(batch, share)
         loss = weighted(self.objective.loss, output, batch.targets, batch.weights) / count
@@ -178,6 +180,8 @@ class Loop:
         return float(loss.detach())
 
     def _output(self, batch: Batch, sequences: list[int]) -> Tensor:
+        if self.model.feeds_back:
+            return self.model(batch.inputs, batch.lengths, targets=batch.padded_targets)
         if not self.model.carries:
             keys = {} if self.model.solutions is None else {"keys": sequences}
             return self.model(batch.inputs, batch.lengths, **keys)
@@ -381,13 +385,6 @@ def threads(count: int | None) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def mapped(change: Callable[[Tensor], Tensor], state: Any) -> Any:
-    """A state with `change` applied to each of its tensors. A state is None, a tensor or a tuple of states."""
-    if state is None or isinstance(state, Tensor):
-        return None if state is None else change(state)
-    return tuple(mapped(change, part) for part in state)
 
 
 def _seed(*parts: int) -> int:

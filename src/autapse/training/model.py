@@ -5,20 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from autapse import checks
-from autapse.models import MODELS, SequenceModel
+from autapse.models import MODELS, Elements, EncoderDecoder, Generator, Model
+from autapse.models.feeding import parse_feeding
 from autapse.tasks import Signature, Task
 from autapse.tasks.base import ForecastShape
-from autapse.training.config import ModelConfig, RunConfig
+from autapse.training.config import RunConfig
+from autapse.training.model_config import CellConfig, ModelConfig, TranslatorConfig, fitted
+
+EMBEDDING = 64  # default size of the vectors of symbols
 
 
-def build_model(config: RunConfig) -> SequenceModel:
+def build_model(config: RunConfig) -> Model:
     """A new model for a run, on its device."""
     return make_model(config.task, config.model, config.training.device)
 
 
-def make_model(
-    task: Task, model: ModelConfig, device: str = "cpu", signature: Signature | None = None
-) -> SequenceModel:
+def make_model(task: Task, model: CellConfig, device: str = "cpu", signature: Signature | None = None) -> Model:
     """A new model of the kind and the sizes that a task needs.
 
     Args:
@@ -28,7 +30,8 @@ def make_model(
         signature: the kind and the sizes of the task's data; by default `task.signature()`, which reads the data.
 
     Returns:
-        A `Classifier`, `Regressor`, `StepRegressor`, `Tagger`, `LanguageModel`, `QuestionAnswering` or `Forecaster`.
+        A `Classifier`, `Regressor`, `StepRegressor`, `Tagger`, `LanguageModel`, `QuestionAnswering`, `Forecaster`,
+        `Generator` or `EncoderDecoder`.
 
     >>> from autapse.tasks import Adding
     >>> from autapse.training import ModelConfig
@@ -36,45 +39,95 @@ def make_model(
     >>> type(model).__name__, model(torch.zeros(4, 50, 2)).shape
     ('Regressor', torch.Size([4, 1]))
     """
-    sizes, known = model.hidden_size, signature or task.signature()
-    embedding = model.embedding_size or task.embedding_size
-    if model.embedding_size and not known.vocabularies:
+    known, model = signature or task.signature(), fitted(model, type(task))
+    has_words = known.vocabularies or (known.written is not None and known.written.symbols)
+    if model.embedding_size and not has_words:
         checks.fail("embedding_size", f"be omitted: {task.name} has features, not words", model.embedding_size)
+    embedding = model.embedding_size or task.embedding_size
+    if isinstance(model, ModelConfig):
+        made = _reader(model, known, embedding, device)
+    else:
+        made = _writer(model, known, embedding, device)
+    made.classes, made.channels = known.classes, known.channels
+    return made
+
+
+def _stack(model: CellConfig) -> dict[str, Any]:
+    """The settings that all recurrent layers share."""
+    sizes = model.hidden_size
+    return {
+        "hidden_size": sizes[0] if len(sizes) == 1 else sizes,
+        "num_layers": model.num_layers,
+        "dropout": model.dropout,
+        "initialisation": model.initialisation,
+        "output_dropout": model.output_dropout,
+        "input_dropout": model.input_dropout,
+    }
+
+
+def _scaling(known: Signature) -> dict[str, Any]:
+    """How channels are scaled."""
+    names = ("mean", "scale", "center", "spread", "level_mean", "level_scale", "difference_scale", "missing")
+    return {name: getattr(known, name) for name in names}
+
+
+def _reader(model: ModelConfig, known: Signature, embedding: tuple[int, ...], device: str) -> Model:
+    """A model that reads a sequence and says something about it."""
     targets: dict[str, Any] = {"target_mean": known.target_mean, "target_scale": known.target_scale}
-    made = MODELS[known.kind](
+    return MODELS[known.kind](
         model.cell,
         known.input_size,
         known.output_size,
-        hidden_size=sizes[0] if len(sizes) == 1 else sizes,
-        num_layers=model.num_layers,
-        dropout=model.dropout,
+        **_stack(model),
+        **_scaling(known),
         bidirectional=model.bidirectional,
         vocabularies=[len(words) for words in known.vocabularies],
         embedding_size=embedding,
-        mean=known.mean,
-        scale=known.scale,
-        input_dropout=model.input_dropout,
-        output_dropout=model.output_dropout,
         input_noise=model.input_noise,
-        initialisation=model.initialisation,
         front=model.front,
         readout=model.readout,
         readout_front=model.readout_front,
         output_norm=model.output_norm,
         streaming=model.streaming,
         length=known.length,
-        center=known.center,
-        spread=known.spread,
-        level_mean=known.level_mean,
-        level_scale=known.level_scale,
-        difference_scale=known.difference_scale,
-        missing=known.missing,
         device=device,
         **(targets if "regression" in known.kind else {}),
         **(_forecast(known, known.forecast) if known.forecast else {}),
     )
-    made.classes, made.channels = known.classes, known.channels
-    return made
+
+
+def _writer(model: Any, known: Signature, embedding: tuple[int, ...], device: str) -> Model:
+    """A model that writes sequences. `embedding` has the sizes of the words that are read, then that of the symbols."""
+    written = known.written
+    assert written is not None, "a task of this kind says what is written"
+    size = embedding[-1] if embedding else EMBEDDING
+    shape = {name: getattr(written, name) for name in ("values", "binary", "mean", "scale", "gaps", "longest")}
+    symbols = known.output_size if written.symbols else 0
+    settings: dict[str, Any] = {
+        **_stack(model),
+        **{name: getattr(model, name) for name in ("condition", "context_map", "time_input")},
+        "feeding": parse_feeding(model.feeding),
+        "embedding_size": size,
+        "device": device,
+    }
+    words = [len(names) for names in known.vocabularies]
+    inputs = {**_scaling(known), "vocabularies": words, "embedding_size": (embedding or (size,))[: len(words)]}
+    elements = Elements(symbols=symbols, components=model.components, **shape)
+    ending = None if model.ending == "auto" else model.ending
+    if isinstance(model, TranslatorConfig):
+        return EncoderDecoder(
+            model.cell,
+            elements,
+            known.input_size,
+            encoder=None if model.encoder == "same" else model.encoder,
+            encoder_size=model.encoder_size,
+            bidirectional=model.bidirectional,
+            inputs=inputs,
+            **({} if ending is None else {"ending": ending}),
+            **settings,
+        )
+    depends: Any = written.depends
+    return Generator(model.cell, elements, depends, known.input_size, inputs=inputs, ending=ending, **settings)
 
 
 def _forecast(known: Signature, shape: ForecastShape) -> dict[str, Any]:

@@ -7,26 +7,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from autapse import checks
+from autapse.models.encoder_decoder import Translated
 from autapse.tasks.base import IGNORE, Signature, Task
 from autapse.tasks.forecast import Forecasting
 from autapse.training.config import TrainingConfig
-from autapse.training.forecast_losses import forecast_count, forecast_losses
+from autapse.training.feeds import Batch
+from autapse.training.forecast_losses import forecast_losses
 
 
 class Objective(NamedTuple):
     """Training minimises loss / count and reports metric(score / count). For both, smaller is better."""
 
-    loss: Callable[[Tensor, Tensor], Tensor]  # (output, target) -> sum over the counted entries
-    score: Callable[[Tensor, Tensor], Tensor]  # the same, for reports
-    count: Callable[[Tensor], int]  # target -> sequences, or positions of a tagging task
+    loss: Callable[[Any, Tensor], Tensor]  # (output, target) -> sum over the counted entries
+    score: Callable[[Any, Tensor], Tensor]  # the same, for reports
+    count: Callable[[Batch], int]  # sequences, or positions of a tagging task
     metric: Callable[[float], float] = float  # score / count -> the number that is reported
+    score_count: Callable[[Batch], int] | None = None  # entries of the score, if others than those of the loss
 
 
 def objective(task: Task) -> Objective:
@@ -40,15 +43,19 @@ def objective(task: Task) -> Objective:
 
     >>> from autapse.tasks import Adding
     >>> goal, target = objective(Adding()), torch.zeros(4, 1)
-    >>> float(goal.loss(torch.ones(4, 1), target)), goal.count(target)
-    (4.0, 4)
+    >>> float(goal.loss(torch.ones(4, 1), target))
+    4.0
     """
     if task.kind == "regression":
-        return Objective(_squared_error, _squared_error, len)
+        return Objective(_squared_error, _squared_error, _sequences)
     if isinstance(task, Forecasting):
-        return Objective(*forecast_losses(task), forecast_count)
+        return Objective(*forecast_losses(task), _sequences)
     if task.kind == "regression per step":
         return Objective(_squared_error_of_steps, _squared_error_of_steps, _known_steps)
+    if task.kind == "generation":
+        return Objective(_unlikelihood, _unlikelihood, _elements)
+    if task.kind == "translation":
+        return Objective(_unlikelihood, _wrong_sequences, _elements, score_count=_sequences)
     if task.metric == "perplexity":
         return Objective(_cross_entropy, _cross_entropy, _valid, _perplexity)
     if task.metric == "cross-entropy":
@@ -72,9 +79,9 @@ def training_loss(
     """
     if not settings.label_smoothing and settings.class_weights == "none":
         return goal.loss
-    if "regression" in signature.kind:
+    if "regression" in signature.kind or signature.written is not None:
         given = "label_smoothing" if settings.label_smoothing else "class_weights"
-        checks.fail(given, "be used with classes only", getattr(settings, given), "The targets are values.")
+        checks.fail(given, "be used with classes only", getattr(settings, given))
     weight = balanced_weights(targets, signature.output_size) if settings.class_weights == "balanced" else None
 
     def loss(output: Tensor, target: Tensor) -> Tensor:
@@ -120,8 +127,30 @@ def _squared_error_of_steps(output: Tensor, target: Tensor) -> Tensor:
     return torch.where(known, output - torch.where(known, target, 0), 0).square().mean(-1).sum()
 
 
-def _known_steps(target: Tensor) -> int:
-    return int(torch.count_nonzero(~target.isnan().any(-1)))
+def _known_steps(batch: Batch) -> int:
+    return int(torch.count_nonzero(~batch.targets.isnan().any(-1)))
+
+
+def _sequences(batch: Batch) -> int:
+    return len(batch.targets)
+
+
+def _elements(batch: Batch) -> int:
+    return int(batch.padded_targets.lengths.sum())
+
+
+def _unlikelihood(output: Tensor | Translated, target: Tensor) -> Tensor:
+    return -(output.log_likelihood if isinstance(output, Translated) else output).sum()
+
+
+def _wrong_sequences(output: Translated, target: Tensor) -> Tensor:
+    """Sequences with a wrong symbol or a wrong length."""
+    made, (wide, steps) = output.sequences, (output.sequences.values.shape[1], target.shape[1])
+    inside = torch.arange(wide) < made.lengths[:, None]
+    symbols = torch.where(inside.to(target.device), made.values, IGNORE)
+    longest = max(wide, steps)
+    same = F.pad(symbols, (0, longest - wide), value=IGNORE) == F.pad(target, (0, longest - steps), value=IGNORE)
+    return (~same.all(1)).sum()
 
 
 def _cross_entropy(output: Tensor, target: Tensor) -> Tensor:
@@ -132,8 +161,8 @@ def _errors(output: Tensor, target: Tensor) -> Tensor:
     return ((output.argmax(-1) != target) & (target != IGNORE)).sum()
 
 
-def _valid(target: Tensor) -> int:
-    return int(torch.count_nonzero(target != IGNORE))
+def _valid(batch: Batch) -> int:
+    return int(torch.count_nonzero(batch.targets != IGNORE))
 
 
 def _perplexity(entropy: float) -> float:

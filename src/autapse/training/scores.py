@@ -126,10 +126,11 @@ Tally = ClassTally | ValueTally
 
 
 def make_tally(signature: Signature) -> Tally | None:
-    """The tally for a kind of task; None for language, forecasts, and very many classes."""
+    """The tally for a kind of task; None for text, forecasts, sequences that are written, and very many classes."""
     if "regression" in signature.kind:
         return ValueTally(signature.output_size)
-    if signature.kind in ("language", "forecasting") or signature.output_size > MOST_CLASSES:
+    without = signature.kind in ("language", "forecasting") or signature.written is not None
+    if without or signature.output_size > MOST_CLASSES:
         return None
     if signature.kind == "tagging" and are_spans(signature.classes):
         return SpanTally(signature.classes)

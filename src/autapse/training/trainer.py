@@ -11,6 +11,7 @@ from typing import IO, Any
 
 from autapse import checks, files
 from autapse.exit_codes import Ending
+from autapse.models.stepping import mapped
 from autapse.tasks import Task
 from autapse.training import checkpoint
 from autapse.training.checkpoint import OpenRun, Snapshot
@@ -20,7 +21,7 @@ from autapse.training.evaluation import measure
 from autapse.training.feeds import Tensors
 from autapse.training.loading import check_data, find_run
 from autapse.training.log import MetricsLog, Show
-from autapse.training.loop import Loop, json_number, mapped, threads
+from autapse.training.loop import Loop, json_number, threads
 from autapse.training.scores import make_tally
 from autapse.training.signals import stop_signals
 from autapse.training.summary import Summary

@@ -23,6 +23,8 @@ class Stepper(Protocol):
 
     def __call__(self, x: Tensor, t: int) -> Tensor: ...  # [B, D] -> [B, O]
 
+    def select(self, index: Tensor) -> None: ...  # [B] for each place, whose states it gets
+
 
 @torch.no_grad()
 def make_stepper(cell: Cell, states: State, like: Tensor) -> Stepper:
@@ -45,6 +47,9 @@ class ReferenceStepper:
         self.states = self._cell.advance(self._drive(x), self.states, self._weights, t, check=not self._checked)
         self._checked = True
         return self._cell.output(self.states[: len(self._cell.state_sizes)])
+
+    def select(self, index: Tensor) -> None:
+        self.states = tuple(state.index_select(0, index) for state in self.states)
 
 
 class FusedStepper:
@@ -96,3 +101,7 @@ class FusedStepper:
             setattr(self._problem, name, first + min(max(t, 0), self._last) * stride)
         library.ran(self._forward(self._reference), "forward")
         return self._output
+
+    def select(self, index: Tensor) -> None:
+        for state in self.states:  # in place: the library knows their addresses
+            state.copy_(state.index_select(0, index))

@@ -1,0 +1,103 @@
+"""Model: what training needs of any model."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from autapse.layers.recurrent import Recurrent
+from autapse.unfold.warm_start import Solutions
+
+Batches = Callable[[], Iterable[Any]]  # batches with `inputs` and `targets`, from the beginning at each call
+
+
+class Model(nn.Module):
+    """The base of all models: recurrent layers inside, and what the training asks of them. Not for direct use.
+
+    >>> isinstance(autapse.models.Classifier("gru", 3, 2), autapse.models.Model)
+    True
+    """
+
+    carries: ClassVar[bool] = False
+    """Whether `forward` takes and returns states, to read a long sequence in pieces."""
+    feeds_back: ClassVar[bool] = False
+    """Whether outputs are fed back. `forward` then takes the targets too: in training they are fed back instead."""
+
+    classes: tuple[str, ...] = ()
+    """Names of the classes, in the order of the outputs; empty if they have no names."""
+    channels: tuple[str, ...] = ()
+    """Names of the input channels; empty if they have no names."""
+
+    @abstractmethod
+    def layers(self) -> list[Recurrent]:
+        """The recurrent layers."""
+
+    def carry(self, x: Tensor, lengths: Any = None, state: Any = None, targets: Any = None) -> tuple[Any, Any]:
+        """The output for a score, and the final state.
+
+        Args:
+            x: the input, [B, T, D].
+            lengths: [B], the length of each sequence, if they differ.
+            state: the state to start from, for models that read a long sequence in pieces.
+            targets: the targets, for models whose outputs are fed back.
+
+        Returns:
+            The output, and the final state; the state is None for models that read whole sequences.
+        """
+        return self(x, lengths), None
+
+    def start_from(self, train: Batches, validation: Batches) -> float | None:
+        """Compute initial weights from the training data, before the first training step; by default none.
+
+        Args:
+            train: a function that returns the training batches.
+            validation: the same for the validation batches; there may be none.
+
+        Returns:
+            None; or, if the model is good already, by how much training must lower the validation loss to be worth it.
+        """
+        return None
+
+    def set_progress(self, share: float) -> None:
+        """Called before each training step with the share of the training that is done; for settings that follow it."""
+
+    @property
+    def depends_on_position(self) -> bool:
+        """Whether a step depends on its position in the sequence."""
+        return any(layer.depends_on_position for layer in self.layers())
+
+    @property
+    def solutions(self) -> Solutions | None:
+        """The solutions that a layer keeps by key, or None; `keys` name the sequences of a batch."""
+        return None
+
+    def converged(self) -> Tensor | None:  # [B]
+        """Which sequences of the last call were solved; None if all were, or if no layer solves equations."""
+        solved = [each for layer in self.layers() if (each := layer.converged()) is not None]
+        return torch.stack(solved).all(0) if solved else None
+
+    def evaluations(self) -> float | None:
+        """Evaluations of the last call per sequence and layer; None for layers that solve no equations."""
+        reports = [report for layer in self.layers() for report in layer.reports]
+        return float(torch.stack([report.evaluations for report in reports]).mean()) if reports else None
+
+    @staticmethod
+    def read(layer: Recurrent, x: Tensor, *args: Any, **keywords: Any) -> tuple[Any, Any]:  # [B, T, D] -> [B, T, H]
+        """A layer's output and final state, batch first for any layer."""
+        if layer.batch_first:
+            output, h_n = layer(x, *args, **keywords)
+            return output, h_n
+        output, h_n = layer(x.transpose(0, 1), *args, **keywords)
+        return output.transpose(0, 1), h_n
+
+    def _masked(self, output: Tensor) -> Tensor:  # [B, ...]
+        """The output without the gradient of unsolved sequences: no loss may learn from wrong states."""
+        converged = self.converged()
+        if converged is None:
+            return output
+        keep = converged.to(output.device).view(-1, *[1] * (output.dim() - 1))
+        return torch.where(keep, output, output.detach())

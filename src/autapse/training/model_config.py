@@ -1,0 +1,213 @@
+"""The settings of a network, explained where they are declared. Which there are depends on the kind of the task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from autapse import checks
+from autapse.tasks import Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackConfig:
+    """The size of a network, for any cell and any task."""
+
+    hidden_size: tuple[int, ...] = (64,)
+    """Units: one size for all layers, or one size per layer."""
+    num_layers: int | None = None
+    """Number of layers; by default one per hidden size."""
+    dropout: float = 0.0
+    """Probability of dropping an output between layers."""
+    embedding_size: tuple[int, ...] | None = None
+    """Size of word vectors, one per vocabulary of the input; the last one is for the rest. By default the task's."""
+    input_dropout: float = 0.0
+    """Probability of dropping a feature that the first layer reads."""
+    output_dropout: float = 0.0
+    """Probability of dropping a feature that the head reads."""
+    initialisation: str = "default"
+    """Initial weights: default, glorot-orthogonal (rnn, lstm, gru), or rules: weight=normal(0.1), bias=constant(1)."""
+
+    def __post_init__(self) -> None:
+        check_words(self)
+        sizes: Any = self.hidden_size
+        sizes = (sizes,) if isinstance(sizes, int) else tuple(sizes)
+        object.__setattr__(self, "hidden_size", sizes)  # a single integer is accepted too
+        for size in sizes:
+            checks.integer("hidden_size", size, minimum=1)
+        if not sizes:
+            checks.fail("hidden_size", "have at least one size", sizes)
+        if self.num_layers is not None:
+            checks.integer("num_layers", self.num_layers, minimum=1)
+        if self.embedding_size is not None:
+            given: Any = self.embedding_size
+            given = (given,) if isinstance(given, int) else tuple(given)
+            object.__setattr__(self, "embedding_size", given)
+            for size in given:
+                checks.integer("embedding_size", size, minimum=1)
+        for name in ("dropout", "input_dropout", "output_dropout"):
+            checks.number(name, getattr(self, name), low=0.0, high=1.0)
+        if not isinstance(self.initialisation, str):
+            checks.fail("initialisation", "be text", self.initialisation, kind=checks.KindError)
+        if self.dropout and (self.num_layers or len(sizes)) == 1:
+            checks.fail("dropout", "be 0 with one layer, since it acts between layers", self.dropout)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReaderStack(StackConfig):
+    """The size of a network that reads a sequence and says something about it, for any cell."""
+
+    bidirectional: bool = False
+    """Read sequences in both directions."""
+    input_noise: float = 0.0
+    """Standard deviation of the Gaussian noise that training adds to the input of the first layer."""
+    front: str = "none"
+    """What comes before the recurrent layer: none; frames:size=4, where the features of 4 steps become one step; or
+    conv, convolutions and pooling, with options as in conv:channels=64:kernels=7,5,3:steps=150."""
+    readout: Literal["last", "mean", "max", "mean-max", "attention"] = "last"
+    """What the head reads: the output at the last step, its mean or maximum over the steps, both, or attention: a
+    weighted mean with one learned vector."""
+    readout_front: bool = False
+    """Also read the output of the front end in this way."""
+    output_norm: bool = False
+    """Batch normalisation of the features that the head reads."""
+    streaming: bool = False
+    """Make everything causal, so that the trained model can read one step at a time."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.number("input_noise", self.input_noise, low=0.0)
+        if not isinstance(self.front, str):
+            checks.fail("front", "be text", self.front, kind=checks.KindError)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WriterStack(StackConfig):
+    """The settings of a network that writes sequences, for any cell."""
+
+    ending: Literal["auto", "end", "stop", "count", "given"] = "auto"
+    """How the length of a sequence is modelled: a symbol ends it (end), a unit at each step says whether it stops
+    there (stop), it is drawn first and the steps left are read (count), or it is given. By default end for symbols,
+    stop for values, and given for sequences that depend on one of the same length."""
+    components: int = 5
+    """Values only: number of Gaussians of the mixture that they are drawn from."""
+    condition: Literal["input", "state", "both"] = "both"
+    """How a vector reaches the network: as an input at each step, as its initial state, or both."""
+    context_map: Literal["linear", "mlp"] = "linear"
+    """How a vector becomes the initial state: by a linear map, or by one with a hidden layer."""
+    time_input: bool = False
+    """Also read the number of the step."""
+    feeding: str = "teacher"
+    """What the network reads in training: the true element before (teacher); its own sample with a probability that
+    grows (scheduled:end=0.5:shape=linear); or its own predictions for some steps (free:steps=5)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.integer("components", self.components, minimum=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslatorStack(WriterStack):
+    """The settings of a network that reads one sequence and writes another, for any cell."""
+
+    encoder: str = "same"
+    """The network that reads, with options as in `cell`; by default the same as the one that writes."""
+    encoder_size: tuple[int, ...] | None = None
+    """Units of the network that reads: one size for all layers, or one per layer; by default those of the writer."""
+    bidirectional: bool = False
+    """The network that reads does so in both directions."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellConfig(StackConfig):
+    """The cell, and the size of its network."""
+
+    cell: str = "gru"
+    """The cell, with options as in ernn:inner_steps=2 (`autapse cells` lists them), or your own, my_module:MyCell."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        cell: Any = self.cell
+        if isinstance(cell, type):  # from Python a class is accepted too
+            from autapse.layers.registry import spec_of
+
+            object.__setattr__(self, "cell", spec_of(cell))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig(ReaderStack, CellConfig):
+    """The settings of the network. Every field is a keyword argument.
+
+    >>> ModelConfig(cell="ernn:inner_steps=2", hidden_size=(32, 32)).hidden_size
+    (32, 32)
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class WriterConfig(WriterStack, CellConfig):
+    """The settings of a network that writes sequences. Every field is a keyword argument.
+
+    >>> WriterConfig(cell="lstm", ending="stop", feeding="scheduled:end=0.3").ending
+    'stop'
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslatorConfig(TranslatorStack, CellConfig):
+    """The settings of a network that reads one sequence and writes another. Every field is a keyword argument.
+
+    >>> TranslatorConfig(cell="gru", bidirectional=True, encoder="lstm").encoder
+    'lstm'
+    """
+
+
+READER = (ReaderStack, ModelConfig)
+KINDS: dict[str, tuple[type[StackConfig], type[CellConfig]]] = {
+    "generation": (WriterStack, WriterConfig),
+    "translation": (TranslatorStack, TranslatorConfig),
+}
+
+
+def stack_config(task: type[Task]) -> type[StackConfig]:
+    """The class of the settings of a network for a task, apart from the cell."""
+    return _configs(task)[0]
+
+
+def model_config(task: type[Task]) -> type[CellConfig]:
+    """The class of the settings of a network for a task."""
+    return _configs(task)[1]
+
+
+def _configs(task: type[Task]) -> tuple[type[StackConfig], type[CellConfig]]:
+    # The kind of one's own data is a property, which reads the data. Those kinds have the usual settings.
+    return KINDS.get(task.kind, READER) if isinstance(task.kind, str) else READER
+
+
+def fitted(model: CellConfig, task: type[Task]) -> CellConfig:
+    """Settings of a network as the class that a task needs. What is missing gets its default.
+
+    Args:
+        model: the settings.
+        task: the task.
+
+    Returns:
+        The same settings. A setting that the task does not have must have its default; otherwise it is an error.
+    """
+    wanted = model_config(task)
+    if type(model) is wanted:
+        return model
+    known = {field.name for field in fields(wanted)}
+    for field in fields(model):
+        value = getattr(model, field.name)
+        if field.name not in known and value != field.default:
+            checks.fail(field.name, f"keep its default for {task.name}, which has no such setting", value)
+    return wanted(**{name: value for name, value in vars(model).items() if name in known})
+
+
+def check_words(config: Any) -> None:
+    """Check choices and switches against their annotations, which Python itself does not."""
+    for name, hint in get_type_hints(type(config)).items():
+        if get_origin(hint) is Literal:
+            checks.one_of(name, getattr(config, name), get_args(hint))
+        elif hint is bool:
+            checks.boolean(name, getattr(config, name))
