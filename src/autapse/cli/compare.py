@@ -29,6 +29,7 @@ S = TypeVar("S", bound=StackConfig)
 class Compare(Train[T], Generic[T, S]):
     """Train several networks on a task with the same settings and data. Print one table and draw one figure."""
 
+    settings = staticmethod(stack_config)
     cells: str = "rin,antisymmetric,ernn,gru,lstm"
     """Networks, separated by commas, with options as in ernn:inner_steps=2."""
     stack: OmitArgPrefixes[S]
@@ -37,7 +38,7 @@ class Compare(Train[T], Generic[T, S]):
 def main(words: list[str]) -> int:
     if wants_help(words):
         return task_help("compare", "Train several networks on a task. Print one table and draw one figure.")
-    args = parse_task(Compare, "compare", words, stack_config)
+    args = parse_task(Compare, "compare", words)
     one_process_only("compare", "`autapse run` for each network")
     model = model_config(type(args.task))
     runs = {

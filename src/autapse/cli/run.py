@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import mean, stdev
-from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar
 
 import tyro
 from tyro.conf import OmitArgPrefixes
@@ -54,6 +54,9 @@ tasks:
 class Train(Generic[T]):
     """The options that run and compare share."""
 
+    settings: ClassVar[Callable[[type[Task]], type]]
+    """The class of the settings of a network, which depends on the task."""
+
     task: OmitArgPrefixes[T]
     training: OmitArgPrefixes[TrainingConfig] = field(default_factory=TrainingConfig)
     out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
@@ -68,6 +71,7 @@ class RunArguments(Train[T], Generic[T, M]):
     the best one on all training data, within --seconds (120). Options that you give stay as they are.
     """
 
+    settings = staticmethod(model_config)
     model: OmitArgPrefixes[M]
     preset: Preset | None = None
     """auto: choose the settings by the data. none: use the settings as they are. By default auto for your own data,
@@ -93,7 +97,7 @@ class ForecastArguments(RunArguments[T, ModelConfig]):
 def main(words: list[str]) -> int:
     if wants_help(words):
         return task_help("run", "Train a network on a task, evaluate it, and save it under runs/.")
-    args = parse_task(RunArguments, "run", words, model_config)
+    args = parse_task(RunArguments, "run", words)
     given = given_options(words)
     preset = preset_of(args.task, args.preset, given)
     if preset == "auto":
@@ -191,15 +195,8 @@ def speaking_for_all() -> Iterator[Any]:
         leave()
 
 
-def parse_task(kind: Any, command: str, words: list[str], network: Callable[[type[Task]], type]) -> Any:
-    """Parse the arguments of a command whose first word is a task, including the options of the task.
-
-    Args:
-        kind: the dataclass of the arguments.
-        command: the command, for messages.
-        words: the words after it.
-        network: the class of the settings of a network, which depends on the task.
-    """
+def parse_task(kind: Any, command: str, words: list[str]) -> Any:
+    """Parse the arguments of a command whose first word is a task, including the options of the task."""
     name, rest = positional(words, "a task", command, f"autapse {command} adding")
     if name not in TASKS:
         name, rest = _series(name, rest)
@@ -209,7 +206,7 @@ def parse_task(kind: Any, command: str, words: list[str], network: Callable[[typ
         raise checks.InputError(f"{error} {_what_else(name, command)}".rstrip()) from None
     if kind is RunArguments and issubclass(task, Forecasting):
         return parse(ForecastArguments[task], f"{command} {name}", rest)  # type: ignore[valid-type]
-    return parse(kind[task, network(task)], f"{command} {name}", rest)
+    return parse(kind[task, kind.settings(task)], f"{command} {name}", rest)
 
 
 def _series(word: str, rest: list[str]) -> tuple[str, list[str]]:
