@@ -29,10 +29,13 @@ S = TypeVar("S", bound=StackConfig)
 class Compare(Train[T], Generic[T, S]):
     """Train several networks on a task with the same settings and data. Print one table and draw one figure."""
 
-    settings = staticmethod(stack_config)
     cells: str = "rin,antisymmetric,ernn,gru,lstm"
     """Networks, separated by commas, with options as in ernn:inner_steps=2."""
     stack: OmitArgPrefixes[S]
+
+    @staticmethod
+    def settings(task: type[Task]) -> type:
+        return stack_config(task)
 
 
 def main(words: list[str]) -> int:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import mean, stdev
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
 import tyro
 from tyro.conf import OmitArgPrefixes
@@ -54,8 +54,10 @@ tasks:
 class Train(Generic[T]):
     """The options that run and compare share."""
 
-    settings: ClassVar[Callable[[type[Task]], type]]
-    """The class of the settings of a network, which depends on the task."""
+    @staticmethod
+    def settings(task: type[Task]) -> type:
+        """The class of the settings of a network, which depends on the task."""
+        raise NotImplementedError
 
     task: OmitArgPrefixes[T]
     training: OmitArgPrefixes[TrainingConfig] = field(default_factory=TrainingConfig)
@@ -71,7 +73,6 @@ class RunArguments(Train[T], Generic[T, M]):
     the best one on all training data, within --seconds (120). Options that you give stay as they are.
     """
 
-    settings = staticmethod(model_config)
     model: OmitArgPrefixes[M]
     preset: Preset | None = None
     """auto: choose the settings by the data. none: use the settings as they are. By default auto for your own data,
@@ -81,6 +82,10 @@ class RunArguments(Train[T], Generic[T, M]):
 
     def __post_init__(self) -> None:
         checks.integer("seeds", self.seeds, minimum=1)
+
+    @staticmethod
+    def settings(task: type[Task]) -> type:
+        return model_config(task)
 
 
 @dataclass(kw_only=True)
