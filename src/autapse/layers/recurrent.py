@@ -19,8 +19,8 @@ from autapse.cells.base import COMMON, Cell, cell_options, constructor_arguments
 from autapse.forms import State
 from autapse.layers.compiled import never_compiled
 from autapse.layers.help import layer_help
+from autapse.layers.per_thread import PerThread
 from autapse.layers.stream import Stream
-from autapse.per_thread import PerThread
 from autapse.sequences.batch import SequenceBatch, make_batch
 from autapse.solve import LinearReport, SolveReport
 from autapse.solve.report import warn_unsolved
