@@ -13,7 +13,6 @@ from autapse import checks
 from autapse.cells.base import uniform_, zeros_
 from autapse.cells.equilibrium import EquilibriumRule
 from autapse.gradient.base import Adjoint, attach
-from autapse.gradient.function import is_tracked
 from autapse.gradient.step import solved_on_values
 from autapse.solve import SolveReport
 
@@ -82,7 +81,7 @@ class EquilibriumTanh(EquilibriumRule):
             return h, self._report(alpha, h, iterations)
 
         h, report = solved_on_values(solve, len(alpha), alpha)
-        return (attach(_Phi(alpha, self.floor), h) if is_tracked((alpha,)) else h), report
+        return attach(_Phi(alpha, self.floor), h), report
 
     def _report(self, alpha: Tensor, h: Tensor, iterations: Tensor) -> SolveReport:
         settled = torch.tanh(h + alpha)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol
 
 from torch import Tensor
 
-from autapse.gradient.function import FORWARD, Function
+from autapse.gradient.function import FORWARD, Function, is_tracked
 from autapse.solve import LinearReport, LinearSolver
 
 
@@ -44,9 +44,9 @@ class Adjoint(ABC):
 
 
 def attach(adjoint: Adjoint, z: Tensor) -> Tensor:
-    """The solution z, which has no graph, as a function of the adjoint's operands."""
+    """The solution z, which has no graph, as a function of the adjoint's operands, if these have derivatives."""
     operands, adjoint.operands = adjoint.operands, ()  # the graph keeps them, and frees them after the backward pass
-    return _Solution.apply(adjoint, z, *operands)
+    return _Solution.apply(adjoint, z, *operands) if is_tracked(operands) else z
 
 
 class _Solution(Function):

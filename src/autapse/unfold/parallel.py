@@ -16,7 +16,7 @@ from autapse import checks
 from autapse.cells import Cell
 from autapse.forms import Form, Leaky, State
 from autapse.gradient.base import Adjoint, attach
-from autapse.gradient.function import is_tracked, opaque, reverse_mode_only, without_autocast
+from autapse.gradient.function import opaque, reverse_mode_only, without_autocast
 from autapse.native.operands import KERNELS
 from autapse.sequences.batch import SequenceBatch
 from autapse.solve.limits import Limits
@@ -121,8 +121,6 @@ class Parallel(Limits, Unfold):
         # Autograd sees one more step of each state by itself. The adjoint adds the dependence between the steps.
         before = steps.groups.previous(h, steps.first)
         value = steps.step(before)
-        if not is_tracked((value,)):
-            return value, report
         return attach(_Recurrence(self, plain, before.detach(), value), value.detach()), report
 
     @torch.no_grad()
