@@ -203,7 +203,7 @@ class EquilibriumRule(InnerSteps, Cell):
                 checks.fail(name, "depend only on its arguments, or gradients are lost", "a graph", remedy)
 
         step = DifferentiableStep(self, previous, u, weights)
-        observe(look, *step.tensors)
+        observe(look, *step.operands)
 
 
 class FunctionRule(EquilibriumRule):

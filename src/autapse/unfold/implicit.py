@@ -154,20 +154,20 @@ class SolveCall(Unfold):
 
     def _solve(self, rule: Rule, u: Tensor, order: RedBlackOrder, edges: Tensor, first: Tensor | None) -> Any:
         """The states at all positions in red-black order, with a graph if one is needed; and the report."""
-        tensors, gradient = (u, edges, *rule.operands), self.solve.gradient or DEFAULT
+        gradient = self.solve.gradient or DEFAULT
         kernel = fused_kernel(rule, u, edges)
         system: ImplicitSystem
         if kernel is not None:  # then no function transform is active
             system = FusedImplicitSystem(rule, u, order, edges, kernel)
         else:
-            reverse_mode_only("An implicit layer", tensors, gradient.forward_remedy)
             system = ImplicitSystem(rule, u, order, edges)
+            reverse_mode_only("An implicit layer", system.operands, gradient.forward_remedy)
         rtol, adjoint_rtol = self.solve.tolerance.at(self.training, self.calls)
         solver = self.solve.solver or (recommended() if rule.has_bands else general())
         with torch.no_grad(), forward_ad._set_fwd_grad_enabled(False):  # the derivative is that of the solution
             z, report = solver.solve(system, first, rtol)
         solved = None if report.all_converged else system.groups.spread(report.converged.to(z.device), z)
-        if is_tracked(tensors):
+        if is_tracked(system.operands):
             z = gradient.attach(system, z, solved, adjoint_rtol, self.adjoint_reports.append)
         return z, report
 

@@ -30,6 +30,7 @@ def fused_kernel(rule: Rule, u: Tensor, edges: Tensor) -> ImplicitKernel | None:
 class FusedImplicitSystem(ImplicitSystem):
     """`ImplicitSystem` for an ImplicitGRURule: one call per colour evaluates products and gates, block by block."""
 
+    has_gradients = True
     rule: ImplicitGRURule
 
     def __init__(
@@ -101,12 +102,10 @@ class FusedImplicitSystem(ImplicitSystem):
         """Whether the native solvers can be used: they support the stencil (−1, 1) only."""
         return set(self.rule.offsets) == {-1, 1} and len(self.rule.offsets) == 2
 
-    def operands(self, z: Tensor) -> tuple[Tensor, ...]:
-        return self.u, self.edges, *self.rule.operands
-
     def pull(
         self, z: Tensor, gradient: Tensor, solver: LinearSolver, rtol: float
     ) -> tuple[tuple[Tensor | None, ...], LinearReport]:
+        """The gradients of the operands."""
         _, slope = self.linearize(z)
         v, report = slope.adjoint(gradient, solver, rtol)
         return slope.gradients(v), report

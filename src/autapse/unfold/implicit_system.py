@@ -27,9 +27,12 @@ from autapse.unfold.banded import eliminated
 class ImplicitSystem(System):
     """h_t = rule(u_t, h_{t+j} for j in the stencil), for every position of every sequence."""
 
+    has_gradients = False  # autograd follows F(z)
+
     def __init__(self, rule: Rule, u: Tensor, layout: RedBlackOrder, edges: Tensor) -> None:
         """`u` [N, G] in the layout's order; `edges` [1, S] or [2B, S], the states before and after each sequence."""
         self.rule, self.u, self.layout, self.edges = rule, u, layout, edges
+        self.operands = (u, edges, *rule.operands)
         self.extent = layout.extent
 
     @cached_property
@@ -39,10 +42,6 @@ class ImplicitSystem(System):
     @cached_property
     def free_groups(self) -> Groups:
         return Groups(self.layout.count, self.layout.owner[: self.layout.free])
-
-    def operands(self, z: Tensor) -> tuple[Tensor, ...]:
-        """F(z), through which all gradients flow; and the tensors that the adjoint reads again."""
-        return self.evaluate(z), self.u, self.edges, *self.rule.operands
 
     def zero(self) -> Tensor:
         return self.edges.new_zeros(self.layout.total, self.edges.shape[1])
@@ -156,16 +155,13 @@ class ImplicitSystem(System):
         ]
         return torch.cat([value for value, _ in pairs]), ImplicitSlope(self, [slope for _, slope in pairs])
 
-    def adjoint(self) -> None:
-        return None
-
     def pull(
         self, z: Tensor, gradient: Tensor, solver: LinearSolver, rtol: float
     ) -> tuple[tuple[Tensor | None, ...], LinearReport]:
-        """The gradients of `operands`: v of v = g + Jᵀ·v for F(z); the others get theirs through it."""
+        """v of v = g + Jᵀ·v, the gradient of F(z)."""
         _, slope = self.linearize(z)
         v, report = slope.adjoint(gradient, solver, rtol)
-        return (v, *[None] * (2 + len(self.rule.operands))), report
+        return (v,), report
 
 
 class ImplicitSlope(Linear):
