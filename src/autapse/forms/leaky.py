@@ -16,6 +16,8 @@ from autapse.native import operands as native
 from autapse.native.operands import Extent, FormOperands, Kind, Operands, Shapes
 
 Coefficient = float | Tensor  # a number, [] or [H]; or [S, K] per step and inner step, with the last row for t ≥ S
+Position = int | Tensor  # one for all rows, or [B]
+Unbound = float | Tensor | list[tuple[Tensor, ...]]  # a coefficient with [S, K] values as S tuples
 
 
 @dataclass(frozen=True)
@@ -33,20 +35,20 @@ class Leaky(Form):
     inner_steps: int = 1
     threshold: Tensor | None = None  # [H], for activation "modrelu"
 
-    def step(self, u: Tensor, state: State, t: int) -> State:
+    def step(self, u: Tensor, state: State, t: Position) -> State:
         (h,) = state
         for k in range(self.inner_steps):
-            h = self._mix(self._activate(torch.addmm(u, h, self._transposed)), h, t, k)
+            h = _mix(self._activate(torch.addmm(u, h, self._transposed)), h, *self._mixing_at(t, k))
         return (h,)
 
-    def jacobian(self, u: Tensor, state: State, t: int) -> Tensor:
+    def jacobian(self, u: Tensor, state: State, t: Position) -> Tensor:
         (h,) = state
         total = torch.eye(h.shape[-1], dtype=h.dtype, device=h.device).expand(h.shape[0], -1, -1)
         for k in range(self.inner_steps):
             y = self._activate(torch.addmm(u, h, self._transposed))
-            alpha, beta = self._at(self._alphas, t, k), self._at(self._betas, t, k)
+            alpha, beta = self._mixing_at(t, k)
             total = (rows(alpha * self._slope(y), self.matrix) + diagonal(beta * torch.ones_like(h))) @ total
-            h = self._mix(y, h, t, k)
+            h = _mix(y, h, alpha, beta)
         return total
 
     def operands(self, steps: int, start: int) -> tuple[FormOperands, Kind]:
@@ -87,10 +89,11 @@ class Leaky(Form):
             optional["offset"] = (H,)
         return {"matrix": (H, H)}, optional
 
-    def _mix(self, y: Tensor, h: Tensor, t: int, k: int) -> Tensor:
-        alpha, beta = self._at(self._alphas, t, k), self._at(self._betas, t, k)
-        scaled = y if isinstance(alpha, float) and alpha == 1.0 else alpha * y
-        return scaled if isinstance(beta, float) and beta == 0.0 else scaled + beta * h
+    def _mixing_at(self, t: Position, k: int) -> tuple[float | Tensor, float | Tensor]:
+        """α and β of inner step k, at one position or at that of each row."""
+        if isinstance(t, Tensor):
+            return _of_rows(self.alpha, t, k), _of_rows(self.beta, t, k)
+        return _at(self._alphas, t, k), _at(self._betas, t, k)
 
     def _activate(self, a: Tensor) -> Tensor:
         return modrelu(a, self._shift) if self.activation == "modrelu" else ACTIVATIONS[self.activation].apply(a)
@@ -107,20 +110,31 @@ class Leaky(Form):
         return self.matrix.t()
 
     @cached_property
-    def _alphas(self) -> float | Tensor | list[tuple[Tensor, ...]]:
+    def _alphas(self) -> Unbound:
         return _unbound(self.alpha)
 
     @cached_property
-    def _betas(self) -> float | Tensor | list[tuple[Tensor, ...]]:
+    def _betas(self) -> Unbound:
         return _unbound(self.beta)
 
-    @staticmethod
-    def _at(values: float | Tensor | list[tuple[Tensor, ...]], t: int, k: int) -> float | Tensor:
-        return values[min(t, len(values) - 1)][k] if isinstance(values, list) else values
+
+def _mix(y: Tensor, h: Tensor, alpha: float | Tensor, beta: float | Tensor) -> Tensor:
+    scaled = y if isinstance(alpha, float) and alpha == 1.0 else alpha * y
+    return scaled if isinstance(beta, float) and beta == 0.0 else scaled + beta * h
 
 
-def _unbound(value: Coefficient) -> float | Tensor | list[tuple[Tensor, ...]]:
+def _unbound(value: Coefficient) -> Unbound:
     # Indexing [S, K] at each step would make S tensors of zeros in the backward pass; unbinding once does not.
     if isinstance(value, Tensor) and value.dim() == 2:
         return [row.unbind(0) for row in value.unbind(0)]
     return value
+
+
+def _at(values: Unbound, t: int, k: int) -> float | Tensor:
+    return values[min(t, len(values) - 1)][k] if isinstance(values, list) else values
+
+
+def _of_rows(value: Coefficient, t: Tensor, k: int) -> float | Tensor:  # [B] -> a number, [], [H] or [B, 1]
+    if not isinstance(value, Tensor) or value.dim() != 2:
+        return value
+    return value[:, k].index_select(0, t.clamp(max=len(value) - 1)).unsqueeze(1)
