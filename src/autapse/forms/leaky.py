@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeGuard
 
 import torch
 from torch import Tensor
@@ -17,7 +17,6 @@ from autapse.native.operands import Extent, FormOperands, Kind, Operands, Shapes
 
 Coefficient = float | Tensor  # a number, [] or [H]; or [S, K] per step and inner step, with the last row for t ≥ S
 Position = int | Tensor  # one for all rows, or [B]
-Unbound = float | Tensor | list[tuple[Tensor, ...]]  # a coefficient with [S, K] values as S tuples
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ class Leaky(Form):
     def _expanded(self, value: Coefficient, shape: tuple[int, ...], start: int) -> Tensor:
         if not isinstance(value, Tensor):
             return self.matrix.new_full(shape, value)
-        if value.dim() == 2:
+        if _is_table(value):
             steps = torch.arange(start, start + shape[0], device=value.device)
             return value.index_select(0, steps.clamp_(max=len(value) - 1))
         return value.expand(shape)
@@ -89,11 +88,11 @@ class Leaky(Form):
             optional["offset"] = (H,)
         return {"matrix": (H, H)}, optional
 
-    def _mixing_at(self, t: Position, k: int) -> tuple[float | Tensor, float | Tensor]:
+    def _mixing_at(self, t: Position, k: int) -> list[float | Tensor]:
         """α and β of inner step k, at one position or at that of each row."""
         if isinstance(t, Tensor):
-            return _of_rows(self.alpha, t, k), _of_rows(self.beta, t, k)
-        return _at(self._alphas, t, k), _at(self._betas, t, k)
+            return [_of_rows(value, t, k) for value in (self.alpha, self.beta)]
+        return [v[min(t, len(v) - 1)][k] if isinstance(v, list) else v for v in self._unbound]
 
     def _activate(self, a: Tensor) -> Tensor:
         return modrelu(a, self._shift) if self.activation == "modrelu" else ACTIVATIONS[self.activation].apply(a)
@@ -110,12 +109,10 @@ class Leaky(Form):
         return self.matrix.t()
 
     @cached_property
-    def _alphas(self) -> Unbound:
-        return _unbound(self.alpha)
-
-    @cached_property
-    def _betas(self) -> Unbound:
-        return _unbound(self.beta)
+    def _unbound(self) -> list[float | Tensor | list[tuple[Tensor, ...]]]:
+        # Indexing [S, K] at each step would make S tensors of zeros in the backward pass; unbinding once does not.
+        values = (self.alpha, self.beta)
+        return [[row.unbind(0) for row in v.unbind(0)] if _is_table(v) else v for v in values]
 
 
 def _mix(y: Tensor, h: Tensor, alpha: float | Tensor, beta: float | Tensor) -> Tensor:
@@ -123,18 +120,9 @@ def _mix(y: Tensor, h: Tensor, alpha: float | Tensor, beta: float | Tensor) -> T
     return scaled if isinstance(beta, float) and beta == 0.0 else scaled + beta * h
 
 
-def _unbound(value: Coefficient) -> Unbound:
-    # Indexing [S, K] at each step would make S tensors of zeros in the backward pass; unbinding once does not.
-    if isinstance(value, Tensor) and value.dim() == 2:
-        return [row.unbind(0) for row in value.unbind(0)]
-    return value
-
-
-def _at(values: Unbound, t: int, k: int) -> float | Tensor:
-    return values[min(t, len(values) - 1)][k] if isinstance(values, list) else values
+def _is_table(value: Coefficient) -> TypeGuard[Tensor]:
+    return isinstance(value, Tensor) and value.dim() == 2
 
 
 def _of_rows(value: Coefficient, t: Tensor, k: int) -> float | Tensor:  # [B] -> a number, [], [H] or [B, 1]
-    if not isinstance(value, Tensor) or value.dim() != 2:
-        return value
-    return value[:, k].index_select(0, t.clamp(max=len(value) - 1)).unsqueeze(1)
+    return value[:, k].index_select(0, t.clamp(max=len(value) - 1)).unsqueeze(1) if _is_table(value) else value

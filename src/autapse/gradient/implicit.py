@@ -55,28 +55,24 @@ class Implicit(Gradient):
             return attach(system, z)
         operands = system.operands if system.has_gradients else (system.evaluate(z), *system.operands)
         rtol = rtol if self.rtol is None else self.rtol
-        return attach(LinearAdjoint(system, operands, self.solver, rtol, converged, note), z)
+        return attach(LinearAdjoint(operands, system, self.solver, rtol, converged, note), z)
 
 
 DEFAULT = Implicit()  # of every layer that solves equations
 
 
+@dataclass(eq=False)
 class LinearAdjoint(Adjoint):
     """The adjoint by a linear solver. There are only first derivatives."""
 
     remedy = FORWARD_REMEDY
 
-    def __init__(
-        self,
-        system: Solved,
-        operands: tuple[Tensor, ...],
-        solver: LinearSolver,
-        rtol: float,
-        converged: Tensor | None,
-        note: AdjointNote,
-    ) -> None:
-        self.system, self.operands, self.solver, self.rtol = system, operands, solver, rtol
-        self.converged, self.note = converged, note
+    operands: tuple[Tensor, ...]
+    system: Solved
+    solver: LinearSolver
+    rtol: float
+    converged: Tensor | None
+    note: AdjointNote
 
     def pull(
         self, z: Tensor, operands: Sequence[Tensor], gradient: Tensor, needed: Sequence[bool]

@@ -118,7 +118,8 @@ class Parallel(Limits, Unfold):
         # Autograd sees one more step of each state by itself. The adjoint adds the dependence between the steps.
         before = steps.groups.previous(h, steps.first)
         value = steps.step(before)
-        return attach(_Recurrence(self, plain, before.detach(), value), value.detach()), report
+        operands = (value, *steps.cell.parameters(), *steps.cell.buffers())
+        return attach(_Recurrence(operands, self, plain, before.detach()), value.detach()), report
 
     @torch.no_grad()
     def _solve(self, system: Recurrence, like: Tensor) -> tuple[Tensor, SolveReport]:  # [N, S]
@@ -241,14 +242,16 @@ class _Transposed(Recurrence):
         return torch.autograd.grad(after, before, v, retain_graph=True)[0]
 
 
+@dataclass(eq=False)
 class _Recurrence(Adjoint):
     """The gradient of each state, with those of all later steps added by the adjoint recurrence."""
 
     remedy = SCAN
 
-    def __init__(self, settings: Parallel, steps: _Steps, before: Tensor, value: Tensor) -> None:
-        self.settings, self.steps, self.before = settings, steps, before
-        self.operands = (value, *steps.cell.parameters(), *steps.cell.buffers())  # the parameters are read again
+    operands: tuple[Tensor, ...]  # the step of each state, and the tensors that are read again
+    settings: Parallel
+    steps: _Steps
+    before: Tensor  # [N, S], the state before each step
 
     def pull(
         self, z: Tensor, operands: Sequence[Tensor], gradient: Tensor, needed: Sequence[bool]

@@ -103,7 +103,8 @@ class ScanCall(Unfold):
         else:
             states, final = self._in_pieces(run, *arguments, reports.append)
         states = tuple(batch.reverse(part) for part in states) if turned else states
-        return Unfolded(states, final, merge(reports, batch.count, worst=True) if cell.is_solved else None)
+        solved = reports or cell.is_solved  # without steps there are no reports
+        return Unfolded(states, final, merge(reports, batch.count, worst=True) if solved else None)
 
     def _is_whole(self, sizes: Sequence[int]) -> bool:
         """Whether the backward pass recomputes nothing."""
