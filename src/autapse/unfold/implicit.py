@@ -136,11 +136,11 @@ class SolveCall(Unfold):
     ) -> Unfolded:
         if start:
             checks.fail("start", "be 0: an implicit layer reads whole sequences", start)
-        own = initial is not None or getattr(cell, "edges", None) is not None
-        order = RedBlackOrder.of(batch, cell.stencil, edges=own)
+        learned = getattr(cell, "edges", None)
+        order = RedBlackOrder.of(batch, cell.stencil, edges=initial is not None or learned is not None)
         x = rows.index_select(0, order.packed)
         sizes, rule, u = cell.state_sizes, cell.rule(cell.prepare()), cell.drive(x)
-        edges = _edges(cell, initial, batch, sum(sizes))
+        edges = _edges(initial, learned, batch, sum(sizes))
         z, report = self._solve(rule, u, order, edges, self._first_point(layer, order, edges))
         if self.keys is not None:
             self.solve.solutions.store(layer, self.keys, order, z)
@@ -178,11 +178,10 @@ def _checked(name: str, value: Any, kind: type, rule: str) -> Any:
     return value
 
 
-def _edges(cell: Cell, initial: tuple[State, State] | None, batch: SequenceBatch, size: int) -> Tensor:
+def _edges(initial: tuple[State, State] | None, learned: Tensor | None, batch: SequenceBatch, size: int) -> Tensor:
     """The states before and after each sequence, [2B, S], or [1, S] of zeros for all."""
     if initial is not None:
         return torch.cat([torch.cat(side, 1) for side in initial])
-    learned = getattr(cell, "edges", None)
     if learned is None:
         return batch.rows.new_zeros(1, size)
     return learned[:, None].expand(2, batch.count, size).reshape(2 * batch.count, size)

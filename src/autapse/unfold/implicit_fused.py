@@ -100,14 +100,6 @@ class FusedImplicitSystem(ImplicitSystem):
         """Whether the native solvers can be used: they support the stencil (−1, 1) only."""
         return set(self.rule.offsets) == {-1, 1} and len(self.rule.offsets) == 2
 
-    def pull(
-        self, z: Tensor, gradient: Tensor, solver: LinearSolver, rtol: float
-    ) -> tuple[tuple[Tensor | None, ...], LinearReport]:
-        """The gradients of the operands."""
-        _, slope = self.linearize(z)
-        v, report = slope.adjoint(gradient, solver, rtol)
-        return slope.gradients(v), report
-
     def linearize(self, z: Tensor) -> tuple[Tensor, FusedImplicitSlope]:
         values = torch.empty_like(z)
         parts = z.new_empty(2 * len(self.rule.offsets) + SLOPE_PARTS, *z.shape)
@@ -135,6 +127,7 @@ class FusedImplicitSlope(ImplicitSlope):
         return v, LinearReport(converged, residual, iterations, iterations.double())
 
     def gradients(self, v: Tensor) -> tuple[Tensor | None, ...]:
+        """The gradients of the system's operands."""
         # For all colours at once: these sums are over all rows.
         count, size = len(self.system.rule.offsets), v.shape[1]
         arguments = self.system.kernel.pull_arguments(self.parts, v)

@@ -151,10 +151,9 @@ class ImplicitSystem(System):
     def pull(
         self, z: Tensor, gradient: Tensor, solver: LinearSolver, rtol: float
     ) -> tuple[tuple[Tensor | None, ...], LinearReport]:
-        """v of v = g + Jᵀ·v, the gradient of F(z)."""
         _, slope = self.linearize(z)
         v, report = slope.adjoint(gradient, solver, rtol)
-        return (v,), report
+        return slope.gradients(v), report
 
 
 class ImplicitSlope(Linear):
@@ -225,6 +224,10 @@ class ImplicitSlope(Linear):
         even, odd = gradient[: layout.free], gradient[layout.free :]
         v, report = solver.solve(_HalfAdjoint(self), even + self.pulled(odd, 1), rtol)
         return torch.cat([v, odd + self.pulled(v, 0)]), report
+
+    def gradients(self, v: Tensor) -> tuple[Tensor | None, ...]:
+        """What `ImplicitSystem.pull` gives: here v, which is the gradient of F(z)."""
+        return (v,)
 
 
 class _HalfAdjoint(Operator):
