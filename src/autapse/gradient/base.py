@@ -46,7 +46,7 @@ class Adjoint(ABC):
 
 
 def attach(adjoint: Adjoint, z: Tensor) -> Tensor:
-    """The solution z, which has no graph, as a function of the adjoint's operands; z itself if they need no gradient."""
+    """The solution z, which has no graph, as a function of the adjoint's operands; only z if none needs a gradient."""
     operands, adjoint.operands = adjoint.operands, ()  # the graph keeps them, and frees them after the backward pass
     return _Solution.apply(adjoint, z, *operands) if is_tracked(operands) else z
 
@@ -89,7 +89,7 @@ class Solved(Protocol):
     def pull(
         self, z: Tensor, gradient: Tensor, solver: LinearSolver, rtol: float
     ) -> tuple[Sequence[Tensor | None], LinearReport]:
-        """The gradients of the operands or of F(z), from that of the solution z; and the report of the adjoint solve."""
+        """The gradients of the operands or of F(z), from that of the solution z; and a report of the adjoint solve."""
 
 
 class ClosedForm(Adjoint):
