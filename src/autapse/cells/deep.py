@@ -2,37 +2,20 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 from torch.nn.utils.parametrize import is_parametrized
 
 from autapse import checks
-from autapse.cells.antisymmetric import Antisymmetric
-from autapse.cells.base import Cell, FormCell, borrow, cell_options, make_cell
-from autapse.cells.equilibrium_linear import EquilibriumLinear
-from autapse.cells.equilibrium_tanh import EquilibriumTanh
-from autapse.cells.ernn import ERNN
-from autapse.cells.fast import FastGRNN, FastRNN
+from autapse.cells.base import Cell, FormCell, borrow, make_cell
+from autapse.cells.deep_step import DeepStep, chained
 from autapse.cells.groups import group_mask, group_of, restrict
-from autapse.cells.gru import GRU
-from autapse.cells.implicit import ImplicitGRU, ImplicitLSTM
-from autapse.cells.implicit_midpoint import ImplicitMidpoint
-from autapse.cells.leaky import LeakyRNN
-from autapse.cells.lstm import LSTM
 from autapse.cells.maps import Maps
-from autapse.cells.orthogonal import OrthogonalRNN, SpectralRNN
-from autapse.cells.rin import RIN
-from autapse.cells.rnn import IRNN, RNN
-from autapse.cells.spec import inside, parse_options, words_of
-from autapse.cells.ugrnn import UGRNN
-from autapse.forms import ACTIVATIONS, Form, Leaky, State, Transitions
-from autapse.forms.base import rows
+from autapse.cells.named import CELLS, cell_class, spec_of
+from autapse.forms import ACTIVATIONS, Form, State
 from autapse.solve import SolveReport
 
 INPUT, OUTPUT = ("all", "first"), ("all", "last")  # groups that read the input, and groups that are the output
@@ -113,7 +96,7 @@ class Deep(FormCell):
         state = self.inner.state_sizes[0]
         self.input_maps = self._maps(input_size, wide, input_depth)
         self.transition_maps = self._maps(state, state, transition_depth)
-        self.output_maps = self._maps(self._read.stop - self._read.start, wide, output_depth)
+        self.output_maps = self._maps(self.inner.output_size - self.first_output, wide, output_depth)
         self._clear_unused()
 
     # Options ----------------------------------------------------------------------------------------------------
@@ -182,18 +165,17 @@ class Deep(FormCell):
             weights["weight_ih"] = restrict(self.inner._parameters["weight_ih"], first)  # type: ignore[arg-type]
         return weights
 
-    def _cell(self) -> Cell:
+    def restricted_inner(self) -> Cell:
         """The inner cell with the weights that it has in its groups."""
         weights = self._restricted()
         return borrow(self.inner, self.inner._parameters | weights) if weights else self.inner
 
     @property
-    def _read(self) -> slice:
-        """The units of the inner cell's output that are the output, or that its maps read."""
+    def first_output(self) -> int:
+        """The first unit that the output, or its first map, reads."""
         if self.group_output == "all":
-            return slice(0, self.inner.output_size)
-        last = group_of(self.hidden_size, self.groups) == self.groups - 1
-        return slice(self.hidden_size - int(last.sum()), self.hidden_size)
+            return 0
+        return int((group_of(self.hidden_size, self.groups) < self.groups - 1).sum())
 
     # The step ---------------------------------------------------------------------------------------------------
 
@@ -201,18 +183,18 @@ class Deep(FormCell):
         return self.driver()(x)
 
     def driver(self) -> Callable[[Tensor], Tensor]:
-        inner = self._cell().driver()
+        inner = self.restricted_inner().driver()
         return lambda x: inner(self.input_maps(x))
 
     def prepare(self) -> Form:
-        inner = self._cell()
+        inner = self.restricted_inner()
         weights = inner.prepare()
         form = inner.fused(weights)
         matrices = tuple(self._within_groups(one.weight) for one in self.transition_maps)
         biases = tuple(one.bias for one in self.transition_maps)
         if form is not None and not matrices:
             return form
-        chain = _chained(form, matrices, biases, self._activation, self.skip)
+        chain = chained(form, matrices, biases, self._activation, self.skip)
         return chain or DeepStep(inner, weights, matrices, biases, self._activation, self.skip)
 
     def affine(self) -> None:  # type: ignore[override]
@@ -227,7 +209,7 @@ class Deep(FormCell):
         return self.inner.state_sizes
 
     @property
-    def depends_on_position(self) -> bool:
+    def depends_on_position(self) -> bool:  # type: ignore[override]
         return self.inner.depends_on_position or super().depends_on_position
 
     @property
@@ -240,73 +222,17 @@ class Deep(FormCell):
 
     def output(self, state: State) -> Tensor:
         read = self.inner.output(state)
-        read = read if self.group_output == "all" else read[..., self._read]
-        return self.output_maps(read)
+        return self.output_maps(read if self.group_output == "all" else read[..., self.first_output :])
 
     @property
     def output_size(self) -> int:
-        return (self.width or self.hidden_size) if self.output_depth else self._read.stop - self._read.start
+        if self.output_depth:
+            return self.width or self.hidden_size
+        return self.inner.output_size - self.first_output
 
     @property
     def output_reads_all(self) -> bool:
         return self.inner.output_reads_all
-
-
-@dataclass(frozen=True)
-class DeepStep(Form):
-    """g₀, … = step(u, h, …); gᵢ = act(Vᵢ·gᵢ₋₁ + bᵢ), plus gᵢ₋₁ with a skip connection; h' = gₙ"""
-
-    name = "deep"
-
-    cell: Cell
-    weights: Any  # the result of cell.prepare()
-    matrices: tuple[Tensor, ...]  # V₁ … Vₙ
-    biases: tuple[Tensor | None, ...]
-    activation: str
-    skip: bool
-
-    def step(self, u: Tensor, state: State, t: int) -> State:
-        return self.mapped(self.cell.step(u, state, self.weights, t))
-
-    def mapped(self, state: State) -> State:
-        """The states after the maps, from those after the cell's own step."""
-        h, *others = state
-        for matrix, bias in zip(self.matrices, self.biases, strict=True):
-            h = self._add(self._map(h, matrix, bias), h)
-        return (h, *others)
-
-    def jacobian(self, u: Tensor, state: State, t: int) -> Tensor:
-        total = self.cell._jacobian(u, state, self.weights, t)
-        h = self.cell.advance(u, state, self.weights, t)[0]
-        size = h.shape[-1]
-        by_state, others = total[:, :size], total[:, size:]
-        for matrix, bias in zip(self.matrices, self.biases, strict=True):
-            y = self._map(h, matrix, bias)
-            slope = rows(ACTIVATIONS[self.activation].slope(y), matrix)
-            by_state, h = self._add(slope @ by_state, by_state), self._add(y, h)
-        return torch.cat([by_state, others], dim=1)
-
-    def _map(self, h: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:
-        return ACTIVATIONS[self.activation].apply(F.linear(h, matrix, bias))
-
-    def _add(self, new: Tensor, read: Tensor) -> Tensor:
-        return new + read if self.skip else new
-
-    def __copy__(self) -> DeepStep:
-        # A form caches what it computes from its matrices, and a copy must not share that.
-        return replace(self, weights=copy.copy(self.weights))
-
-
-def _chained(
-    form: Form | None, matrices: tuple[Tensor, ...], biases: tuple[Tensor | None, ...], activation: str, skip: bool
-) -> Transitions | None:
-    """The chain form of a cell whose step is one map, or a chain, followed by more maps; None if it is not a chain."""
-    if type(form) is Leaky and form.is_one_map:
-        form = Transitions((form.matrix,), (), form.activation, skip)
-    if type(form) is not Transitions or form.activation != activation or not form.may_skip(skip):
-        return None
-    given = tuple(matrix.new_zeros(len(matrix)) if b is None else b for matrix, b in zip(matrices, biases, strict=True))
-    return Transitions((*form.matrices, *matrices), (*form.biases, *given), activation, skip)
 
 
 @torch.no_grad()
@@ -316,45 +242,4 @@ def _activation(cell: Cell) -> str:
     return name if name in ACTIVATIONS else "tanh"
 
 
-# Which cell ---------------------------------------------------------------------------------------------------------
-
-CELLS: dict[str, type[Cell]] = {
-    cell.__name__.lower(): cell
-    for cell in (
-        *(RNN, IRNN, RIN, LSTM, GRU, UGRNN, FastRNN, FastGRNN, Antisymmetric, ERNN, OrthogonalRNN, SpectralRNN),
-        *(LeakyRNN, EquilibriumTanh, EquilibriumLinear, ImplicitMidpoint, Deep, ImplicitGRU, ImplicitLSTM),
-    )
-}
-
-
-def cell_class(cell: Any) -> tuple[type[Cell], dict[str, Any]]:
-    """The class and the options of a name such as "ernn:inner_steps=2", of a class, or of a pair of both."""
-    kind, options = _named(cell) if isinstance(cell, str) else _given(cell)
-    if max(kind.stencil) > 0:
-        checks.fail("cell", "look back: a network that looks ahead has no single step", kind.__name__, "Try gru.")
-    return kind, options
-
-
-def _named(text: str) -> tuple[type[Cell], dict[str, Any]]:
-    name, *words = words_of(inside(text) or text)
-    kind = CELLS[checks.one_of("cell", name.lower(), CELLS)]
-    return kind, parse_options("cell", text, name, words, cell_options(kind), cell_class)
-
-
-def _given(cell: Any) -> tuple[type[Cell], dict[str, Any]]:
-    kind, options = cell if isinstance(cell, tuple | list) and len(cell) == 2 else (cell, {})
-    if not (isinstance(kind, type) and issubclass(kind, Cell) and isinstance(options, dict)):
-        rule, remedy = "be a name, a cell class, or a pair of a class and its options", "An instance is not accepted."
-        checks.fail("cell", rule, cell, remedy, checks.KindError)
-    known = cell_options(kind)
-    for name in options:
-        if name not in known:
-            rule = f"be one of: {', '.join(known) or 'none'}"
-            checks.fail(f"option of {kind.__name__}", rule, name, checks.closest(name, known))
-    return kind, dict(options)
-
-
-def spec_of(kind: type[Cell], options: dict[str, Any]) -> str:
-    """The name of a cell with options."""
-    name = next((name for name, known in CELLS.items() if known is kind), f"{kind.__module__}:{kind.__qualname__}")
-    return ":".join([name, *(f"{option}={value}" for option, value in options.items())])
+CELLS[Deep.__name__.lower()] = Deep  # a deep cell may be inside another one
