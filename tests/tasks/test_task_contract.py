@@ -16,6 +16,7 @@ from autapse.tasks import (
     Copy,
     Data,
     Digits,
+    Pointers,
     Task,
     Walk,
     WalkVariance,
@@ -100,12 +101,12 @@ def test_unknown_options_are_errors(kind: type[Task]):
 
 def test_tasks_by_name():
     assert {name: kind.name for name, kind in TASKS.items()} == {name: name for name in TASKS}
-    assert len(TASKS) == 20
+    assert len(TASKS) == 21
     assert task_class("walk-variance") is WalkVariance
     with pytest.raises(InputError) as error:
         task_class("ading")
-    known = "adding, copy, digits, walk, walk-variance, mnist, fashion-mnist, cifar10, noisy-cifar10, har, dsa, speech"
-    known += ", yelp, imdb, ptb, pos, babi, uea, file, forecast"
+    known = "adding, copy, digits, pointers, walk, walk-variance, mnist, fashion-mnist, cifar10, noisy-cifar10, har"
+    known += ", dsa, speech, yelp, imdb, ptb, pos, babi, uea, file, forecast"
     assert str(error.value) == f"task must be one of {known}; got 'ading'. Did you mean 'adding'?"
 
 
@@ -128,6 +129,10 @@ BAD_OPTIONS = [
     (Copy, {"delay": 0}, "delay must be an integer of at least 1; got 0."),
     (Copy, {"memory": 0}, "memory must be an integer of at least 1; got 0."),
     (Copy, {"symbols": 1}, "symbols must be an integer of at least 2; got 1."),
+    (Pointers, {"places": 1}, "places must be an integer of at least 2; got 1."),
+    (Pointers, {"hops": 0}, "hops must be an integer of at least 1; got 0."),
+    (Pointers, {"tables": 0}, "tables must be an integer of at least 1; got 0."),
+    (Pointers, {"pause": -1}, "pause must be an integer of at least 0; got -1."),
     (Walk, {"max_length": 0}, "max_length must be an integer of at least 1; got 0."),
     (Walk, {"dimensions": 0}, "dimensions must be an integer of at least 1; got 0."),
     (Walk, {"bias": 0}, "bias must be a finite number above 0; got 0.0."),
