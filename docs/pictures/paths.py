@@ -12,7 +12,7 @@ from autapse.diagnostics import shortest_path
 from autapse.diagnostics.plots import Panel, draw_svg
 
 HERE = Path(__file__).resolve().parent
-LAGS = range(0, 21)
+LAGS = range(21)
 
 
 def main() -> None:
