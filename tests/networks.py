@@ -56,10 +56,22 @@ class Network:
         """The equation for one sequence: x [D], each state [S]."""
         return self.equation(parameters, self.options, x, state, t)
 
+    def output(self, parameters: Raw, state: State) -> Tensor:
+        """The output that belongs to a state of one sequence."""
+        return deep_output(parameters, self.options, state) if self.name == "Deep" else state[0]
+
     def state_sizes(self, hidden_size: int = H) -> tuple[int, ...]:
-        if self.name != "LSTM":
+        name = inner_of(self.options)[0] if self.name == "Deep" else self.name
+        if name != "LSTM":
             return (hidden_size,)
         return (self.options.get("proj_size") or hidden_size, hidden_size)
+
+    def output_size(self, hidden_size: int = H) -> int:
+        if self.options.get("output_depth"):
+            return int(self.options.get("width") or hidden_size)
+        if self.options.get("group_output") == "last":
+            return hidden_size // int(self.options["groups"])
+        return self.state_sizes(hidden_size)[0]
 
     def random_state(self, *batch: int, hidden_size: int = H, dtype: torch.dtype = torch.float64) -> State:
         return tuple(torch.randn(*batch, size, dtype=dtype) for size in self.state_sizes(hidden_size))
@@ -132,7 +144,7 @@ def unroll(
             for t, position in enumerate(reversed(range(len(rows))) if backwards else range(len(rows)), start):
                 state = network.step(parameters, rows[position], state, t)
                 trace[position] = state
-            outputs.append([s[0] for s in trace])
+            outputs.append([network.output(parameters, s) for s in trace])
             final.append(state)
             traces.append(trace)
         rows = [torch.cat(parts) for parts in zip(*outputs, strict=True)]
@@ -374,6 +386,68 @@ def implicit_midpoint(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int
     return (h,)
 
 
+def inner_of(o: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The class and the options of the cell inside a deep one: "ernn:inner_steps=2" is ERNN and {"inner_steps": 2}."""
+    name, *words = o.get("cell", "rnn").split(":")
+    pairs = (word.split("=") for word in words)
+    (known,) = (known for known in _EQUATIONS if known.lower() == name)
+    return known, {key: int(value) if value.isdigit() else value for key, value in pairs}
+
+
+def deep_act(o: dict[str, Any]) -> Callable[[Tensor], Tensor]:
+    """That of the inner cell, if it has only one."""
+    name, inner = inner_of(o)
+    own = "relu" if name in ("IRNN", "RIN", "ERNN") else inner.get("nonlinearity", "tanh")
+    return ACT[o.get("nonlinearity") or own]
+
+
+def maps_of(p: Raw, o: dict[str, Any], prefix: str, g: Tensor) -> Tensor:
+    for i in range(o.get(f"{prefix}_depth", 1 if prefix == "transition" else 0)):
+        here = {name.removeprefix(f"{prefix}_maps.{i}."): value for name, value in p.items()}
+        V = below_only(here["weight"], o) if prefix == "transition" else here["weight"]
+        y = deep_act(o)(V @ g + plus(here, "bias"))
+        if o.get("skip"):
+            y = y + (here["shortcut"] @ g if "shortcut" in here else g)
+        g = y
+    return g
+
+
+def groups_of(o: dict[str, Any], n: int) -> list[int]:
+    """The group of each unit, where groups are of equal size."""
+    return [unit // (n // o["groups"]) for unit in range(n)]
+
+
+def below_only(W: Tensor, o: dict[str, Any]) -> Tensor:
+    """W without its entries from a group to a group below, for each block of rows."""
+    if "groups" not in o:
+        return W
+    n = W.shape[1]
+    group = groups_of(o, n)
+    kept = [[W[i, j] if group[j] <= group[i % n] else W.new_zeros(()) for j in range(n)] for i in range(len(W))]
+    return torch.stack([torch.stack(row) for row in kept])
+
+
+def deep(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
+    name, options = inner_of(o)
+    own = {key.removeprefix("inner."): value for key, value in p.items() if key.startswith("inner.")}
+    if "groups" in o:
+        group = groups_of(o, len(state[0]))
+        own["weight_hh"] = below_only(own["weight_hh"], o)
+        if o.get("group_input") == "first":
+            rows = [row if group[i % len(group)] == 0 else 0 * row for i, row in enumerate(own["weight_ih"])]
+            own["weight_ih"] = torch.stack(rows)
+    h, *others = _EQUATIONS[name](own, options, maps_of(p, o, "input", x), state, t)
+    return (maps_of(p, o, "transition", h), *others)
+
+
+def deep_output(p: Raw, o: dict[str, Any], state: State) -> Tensor:
+    h = state[0]
+    if o.get("group_output") == "last":
+        group = groups_of(o, len(h))
+        h = torch.stack([unit for unit, of in zip(h, group, strict=True) if of == o["groups"] - 1])
+    return maps_of(p, o, "output", h)
+
+
 # The list -----------------------------------------------------------------------------------------------------------
 
 TAUS = torch.tensor([1.0, 1.5, 4.0, 20.0], dtype=torch.float64)  # one per unit, H of them
@@ -446,7 +520,21 @@ _SOLVED_VARIANTS: list[tuple[str, dict[str, Any]]] = [
 SOLVED = [Network(name, {}, equation) for name, equation in _SOLVED.items()]
 SOLVED_VARIANTS = [*SOLVED, *[Network(name, options, _SOLVED[name]) for name, options in _SOLVED_VARIANTS]]
 
-every_layer = pytest.mark.parametrize("network", [*BASIC, *SOLVED], ids=str)
-every_variant = pytest.mark.parametrize("network", [*VARIANTS, *SOLVED_VARIANTS], ids=str)
+_COMPOSED_VARIANTS: list[dict[str, Any]] = [
+    {"cell": "gru", "input_depth": 1, "transition_depth": 2, "output_depth": 1, "skip": True, "width": 5},
+    {"cell": "lstm", "output_depth": 2, "nonlinearity": "relu", "width": 3},
+    {"cell": "lstm", "input_depth": 2, "transition_depth": 0},
+    {"skip": True, "transition_depth": 2},
+    {"cell": "rin", "transition_depth": 2},
+    {"cell": "ernn:eta=per_step:max_length=3", "skip": True},
+    {"cell": "rnn:nonlinearity=relu", "groups": 2},
+    {"cell": "gru", "transition_depth": 0, "groups": 2, "group_input": "first", "group_output": "last"},
+]
+# Networks made of another one: some have a form and a kernel, some do not.
+COMPOSED = [Network("Deep", {}, deep)]
+COMPOSED_VARIANTS = [*COMPOSED, *[Network("Deep", options, deep) for options in _COMPOSED_VARIANTS]]
+
+every_layer = pytest.mark.parametrize("network", [*BASIC, *SOLVED, *COMPOSED], ids=str)
+every_variant = pytest.mark.parametrize("network", [*VARIANTS, *SOLVED_VARIANTS, *COMPOSED_VARIANTS], ids=str)
 every_form_layer = pytest.mark.parametrize("network", BASIC, ids=str)
 every_form_variant = pytest.mark.parametrize("network", VARIANTS, ids=str)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         RNN,
         UGRNN,
         Antisymmetric,
+        Deep,
         Equilibrium,
         EquilibriumLinear,
         EquilibriumTanh,
@@ -45,6 +46,7 @@ __all__ = [
     "UGRNN",
     "Antisymmetric",
     "Cell",
+    "Deep",
     "Equilibrium",
     "EquilibriumLinear",
     "EquilibriumTanh",
@@ -75,7 +77,7 @@ __getattr__ = lazy(
     {
         "autapse": "cells gradient models native solve tasks training unfold",
         "autapse.cells": "Cell",
-        "autapse.layers": "ERNN GRU IRNN LSTM RIN RNN UGRNN Antisymmetric Equilibrium EquilibriumLinear "
+        "autapse.layers": "ERNN GRU IRNN LSTM RIN RNN UGRNN Antisymmetric Deep Equilibrium EquilibriumLinear "
         "EquilibriumTanh FastGRNN FastRNN Implicit ImplicitGRU ImplicitLSTM ImplicitMidpoint LeakyRNN "
         "OrthogonalRNN Recurrent SpectralRNN from_torch",
         "autapse.training.loading": "load",

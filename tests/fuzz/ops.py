@@ -157,7 +157,8 @@ def random_scan(rng: random.Random) -> tuple[Operands, Tensor, Kind]:
     dtype = torch.float64 if ACTIVATIONS[activation] in ("relu", "modrelu") else rng.choice(DTYPES)
     inner = rng.randint(1, 3) if form in ("leaky", "chain") else 1
     reverse = len(set(sizes.tolist())) == 1 and rng.random() < 0.5
-    kind = Kind(code, activation, inner, rng.random() < 0.5, rng.random() < 0.5, reverse)
+    skip = form == "chain" and rng.random() < 0.5
+    kind = Kind(code, activation, inner, rng.random() < 0.5, rng.random() < 0.5, reverse, skip)
     rows, batch, steps, G = int(sizes.sum()), len(lengths), len(sizes), KERNELS[code].gates * hidden
 
     def values(*shape: int, scale: float = 1.0) -> Tensor:
@@ -205,7 +206,7 @@ def change_scan(rng: random.Random, operands: Operands, sizes: Tensor, kind: Kin
             few = range(-1, 8) if field != "inner" else range(-1, 4)
             return operands, sizes, kind._replace(**{field: rng.choice((*few, *ODD_NUMBERS))})
         case 2:
-            field = rng.choice(("reset_after", "per_step", "reverse"))
+            field = rng.choice(("reset_after", "per_step", "reverse", "skip"))
             return operands, sizes, kind._replace(**{field: not getattr(kind, field)})
         case 3:
             other = getattr(operands, rng.choice(Operands._fields))

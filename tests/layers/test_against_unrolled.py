@@ -68,7 +68,7 @@ def check(network: Network, shape: Shape) -> None:
 
     expected = [unroll(network, layer, x[:n, b], rows_of(network, h0, b, per_layer)) for b, n in enumerate(lengths)]
     last = shape.hidden_size[-1] if per_layer else shape.hidden_size
-    assert output.shape == (T, shape.batch, directions * network.state_sizes(last)[0])
+    assert output.shape == (T, shape.batch, directions * network.output_size(last))
     assert output.shape[-1] == layer.output_size
     for b, (n, (rows, final, _)) in enumerate(zip(lengths, expected, strict=True)):
         close(list(output[:n, b]), rows)

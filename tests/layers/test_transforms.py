@@ -19,7 +19,7 @@ import autapse
 from autapse.gradient import Unrolled
 from autapse.gradient.function import Function
 from autapse.unfold import Parallel
-from networks import BASIC, SOLVED_VARIANTS, perturb
+from networks import BASIC, COMPOSED_VARIANTS, SOLVED_VARIANTS, perturb
 
 # torch's own, in its first use of dual numbers
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
@@ -44,7 +44,8 @@ def away_from_zero(layer: Any) -> Any:
     return layer
 
 
-MAKE: dict[str, Callable[[], Any]] = {str(network): network.layer for network in [*BASIC, *SOLVED_VARIANTS]}
+EXPLICIT = [*BASIC, *(network for network in COMPOSED_VARIANTS if network.output_size(H) == H)]
+MAKE: dict[str, Callable[[], Any]] = {str(network): network.layer for network in [*EXPLICIT, *SOLVED_VARIANTS]}
 MAKE = {
     name: (lambda make=make: away_from_zero(make(D, H))) if "Tanh" in name else (lambda make=make: make(D, H))
     for name, make in MAKE.items()

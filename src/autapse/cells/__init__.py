@@ -2,6 +2,7 @@
 
 from autapse.cells.antisymmetric import Antisymmetric
 from autapse.cells.base import Cell, FormCell, constructor_arguments
+from autapse.cells.deep import Deep
 from autapse.cells.equilibrium import EquilibriumRule
 from autapse.cells.equilibrium_linear import EquilibriumLinear
 from autapse.cells.equilibrium_tanh import EquilibriumTanh
@@ -28,6 +29,7 @@ __all__ = [
     "UGRNN",
     "Antisymmetric",
     "Cell",
+    "Deep",
     "EquilibriumLinear",
     "EquilibriumRule",
     "EquilibriumTanh",

@@ -50,6 +50,8 @@ class Cell(nn.Module):
     stencil: tuple[int, ...] = (-1,)
     depends_on_position: bool = True
     renamed: ClassVar[dict[str, str]] = {}  # options with another attribute name, because a method has their name
+    unit_matrices: tuple[str, ...] = ()
+    """The parameters [..., k·H, H] through which units read one another, if these are all; for groups of units."""
 
     def __init__(
         self,
@@ -112,6 +114,11 @@ class Cell(nn.Module):
     def output_size(self) -> int:
         """Features of the output."""
         return self.state_sizes[0]
+
+    @property
+    def output_reads_all(self) -> bool:
+        """Whether `output` may read other tensors of the state than the first."""
+        return type(self).output is not Cell.output
 
     def form(self) -> str | None:
         """The name of the form whose kernel runs this cell, or None."""
@@ -308,6 +315,25 @@ def option_words(cell: Cell) -> list[str]:
         if isinstance(value, Tensor) or (value is not parameter.default and value != parameter.default):
             words.append(f"{name}={tuple(value.shape) if isinstance(value, Tensor) else repr(value)}")
     return words
+
+
+def make_cell(
+    cell_class: type[Cell], input_size: int, hidden_size: int, common: dict[str, Any], options: dict[str, Any]
+) -> Cell:
+    """A cell with what its constructor takes; a user's cell need not know of device and dtype, or of bias."""
+    taken = constructor_arguments(cell_class)
+    if not common["bias"] and "bias" not in taken:
+        checks.fail("bias", f"be True for {cell_class.__name__}, whose constructor takes no bias", False)
+    cell = cell_class(input_size, hidden_size, **{n: common[n] for n in COMMON if n in taken}, **options)
+    placement = {n: common[n] for n in ("device", "dtype") if n not in taken and common[n] is not None}
+    return cell.to(**placement) if placement else cell
+
+
+def borrow(template: Cell, parameters: dict[str, Any], **attributes: Any) -> Cell:
+    """A cell like the template with other parameters, without copies of anything else."""
+    cell = template.__class__.__new__(template.__class__)
+    cell.__dict__.update(template.__dict__, _parameters=parameters, **attributes)
+    return cell
 
 
 def both(bias_ih: Tensor | None, bias_hh: Tensor | None) -> Tensor | None:

@@ -34,6 +34,12 @@ class Leaky(Form):
     inner_steps: int = 1
     threshold: Tensor | None = None  # [H], for activation "modrelu"
 
+    @property
+    def is_one_map(self) -> bool:
+        """Whether the step is act(u + R·h), with an activation that does not need a threshold."""
+        plain = not any(isinstance(value, Tensor) for value in (self.alpha, self.beta))
+        return plain and (self.alpha, self.beta, self.inner_steps) == (1.0, 0.0, 1) and self.activation in ACTIVATIONS
+
     def step(self, u: Tensor, state: State, t: Position) -> State:
         (h,) = state
         for k in range(self.inner_steps):

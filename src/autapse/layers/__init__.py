@@ -60,6 +60,10 @@ class SpectralRNN(Layer):
     cell_type = cells.SpectralRNN
 
 
+class Deep(Layer):
+    cell_type = cells.Deep
+
+
 __all__ = [
     "ERNN",
     "GRU",
@@ -69,6 +73,7 @@ __all__ = [
     "RNN",
     "UGRNN",
     "Antisymmetric",
+    "Deep",
     "Equilibrium",
     "EquilibriumLinear",
     "EquilibriumTanh",

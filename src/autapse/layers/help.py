@@ -6,6 +6,7 @@ import inspect
 from typing import TypeVar
 
 from autapse.cells import Cell
+from autapse.cells.base import cell_options
 from autapse.docstrings import arguments, example, prose, section
 from autapse.unfold import strategy_class
 
@@ -14,8 +15,10 @@ Class = TypeVar("Class", bound=type)
 
 def layer_help(layer: type, cell: type[Cell], base: type) -> str:
     """The equation and the text of the cell, all arguments, what a call takes and returns, and an example."""
-    names = inspect.signature(layer).parameters
-    texts = arguments(names, base.__doc__, strategy_class(cell).__doc__, cell.__doc__)
+    own = cell_options(cell)  # an option of a cell may have the name of an argument of `Recurrent`
+    common = [name for name in inspect.signature(layer).parameters if name not in own]
+    texts = arguments(common, base.__doc__, strategy_class(cell).__doc__)
+    texts += arguments(own, cell.__doc__).removeprefix("Args:")
     shown = [example(f"autapse.{layer.__name__}(3, 4)")] if layer.__module__.startswith("autapse.") else []
     return "\n\n".join([prose(cell.__doc__), texts, *_call(base), *shown])
 

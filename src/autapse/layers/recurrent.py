@@ -15,7 +15,7 @@ from torch.nn.parameter import is_lazy
 from torch.nn.utils.rnn import PackedSequence
 
 from autapse import checks
-from autapse.cells.base import COMMON, Cell, cell_options, constructor_arguments, option_words
+from autapse.cells.base import Cell, cell_options, make_cell, option_words
 from autapse.forms import State
 from autapse.layers.compiled import never_compiled
 from autapse.layers.help import layer_help
@@ -95,6 +95,7 @@ class Recurrent(nn.Module):
     def __init__(
         self,
         cell: type[Cell],
+        /,  # so that `cell` can also be an option of the cell
         input_size: int,
         hidden_size: int | Sequence[int],
         num_layers: int | None = None,
@@ -182,20 +183,24 @@ class Recurrent(nn.Module):
         width = self.input_size
         for layer, size in enumerate(sizes):
             for direction in range(self.directions):
-                cell = _make_cell(self.cell_class, width, size, common, options)
+                cell = make_cell(self.cell_class, width, size, common, options)
                 cells[self._key(layer, direction)] = cell
             width = cell.output_size * self.directions
         return cells
 
     def _store_cells(self, cells: dict[str, Cell]) -> None:
         self.cells: Mapping[str, Cell] = nn.ModuleDict(cells)  # type: ignore[assignment]
-        self._shapes = {key: shapes_of(cell) for key, cell in cells.items()}
+        inside = {f"cells.{name}": shapes_of(part) for name, part in self.cells.named_modules()}  # type: ignore[attr-defined]
+        self._shapes = {tuple(path.split(".")): shapes for path, shapes in inside.items() if shapes}
 
     def _check_parameters(self) -> None:
         """Raise an error if a parameter has another shape than at first: an assignment to `.data` can change it."""
-        cells = self.cells
-        for key, shapes in self._shapes.items():
-            check_parameters(cells[key], shapes, "cells", key)
+        for path, shapes in self._shapes.items():
+            module: nn.Module | None = self
+            for name in path:
+                module = None if module is None else module._modules.get(name)
+            if module is not None:
+                check_parameters(module, shapes, *path)
 
     @staticmethod
     def _key(layer: int, direction: int) -> str:
@@ -443,25 +448,6 @@ class Layer(Recurrent):
         options = [p.replace(kind=p.KEYWORD_ONLY) for p in further]
         cls.__signature__ = inspect.Signature([*own, *options])  # type: ignore[attr-defined]
         cls.__doc__ = cls.__doc__ or layer_help(cls, cls.cell_type, Recurrent)
-
-
-def _make_cell(
-    cell_class: type[Cell], input_size: int, hidden_size: int, common: dict[str, Any], options: dict[str, Any]
-) -> Cell:
-    """A cell with what its constructor takes; a user's cell need not know of device and dtype, or of bias."""
-    taken = constructor_arguments(cell_class)
-    if not common["bias"] and "bias" not in taken:
-        checks.fail("bias", f"be True for {cell_class.__name__}, whose constructor takes no bias", False)
-    cell = cell_class(input_size, hidden_size, **{n: common[n] for n in COMMON if n in taken}, **options)
-    placement = {n: common[n] for n in ("device", "dtype") if n not in taken and common[n] is not None}
-    return cell.to(**placement) if placement else cell
-
-
-def borrow(template: Cell, parameters: dict[str, Any], **attributes: Any) -> Cell:
-    """A cell like the template with the parameters that a layer has now: whatever replaced them reaches the cell."""
-    cell = template.__class__.__new__(template.__class__)
-    cell.__dict__.update(template.__dict__, _parameters=parameters, **attributes)
-    return cell
 
 
 def _first_parameter(module: nn.Module) -> Tensor | None:

@@ -18,7 +18,7 @@ SWITCH = "AUTAPSE_NATIVE"  # 0 forces the reference
 INSTRUCTION_SET = "AUTAPSE_ISA"  # forces an instruction set
 PLACE = "AUTAPSE_LIBRARY"  # another build of the library, such as one with sanitizers
 INSTRUCTION_SETS = ("avx512", "avx2", "baseline")
-ABI = 6
+ABI = 7
 REMEDY = (
     "Install a C++ compiler (such as g++) and then autapse again (with pip's --force-reinstall --no-deps "
     f"--no-cache-dir), or set {SWITCH}=0 to use plain PyTorch without this warning."
@@ -28,7 +28,7 @@ REMEDY = (
 MOST_OFFSETS = 8  # in the stencil of an implicit rule
 MOST_WINDOW = 8  # steps that the tridiagonal iteration may remember
 DONE, NO_MEMORY, _, REPACK = range(4)  # results of the functions; the third one is AUTAPSE_MALFORMED
-INTEGERS = ("form", "activation", "wide", "threads", "reset_after", "per_step", "reverse")
+INTEGERS = ("form", "activation", "wide", "threads", "reset_after", "per_step", "reverse", "skip")
 POINTERS = (
     *("sizes", "x", "weight", "bias", "matrix", "offset", "projection", "alpha", "beta", "h0", "c0", "packed"),
     *("h", "c", "h_n", "c_n", "reserve", "grad_h", "grad_c", "grad_h_n", "grad_c_n"),

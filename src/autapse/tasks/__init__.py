@@ -32,6 +32,7 @@ from autapse.tasks.copy import Copy
 from autapse.tasks.digits import Digits
 from autapse.tasks.forecast import Forecast, ForecastArrays, Forecasting
 from autapse.tasks.images import CIFAR10, MNIST, FashionMNIST, NoisyCIFAR10
+from autapse.tasks.pointers import Pointers
 from autapse.tasks.pos import POS
 from autapse.tasks.ptb import PTB
 from autapse.tasks.reverse import Reverse
@@ -42,7 +43,7 @@ from autapse.tasks.stored import Stored
 from autapse.tasks.walk import Walk
 from autapse.tasks.walk_variance import WalkVariance
 
-GENERATED: tuple[type[Generated], ...] = (Adding, Copy, Reverse, Digits, Walk, WalkVariance)
+GENERATED: tuple[type[Generated], ...] = (Adding, Copy, Reverse, Digits, Pointers, Walk, WalkVariance)
 STORED: tuple[type[Stored], ...] = (
     *(MNIST, FashionMNIST, CIFAR10, NoisyCIFAR10, HAR, DSA, Speech, Yelp, IMDB),
     *(PTB, POS, BAbI, Archive, OwnSeries),
@@ -107,6 +108,7 @@ __all__ = [
     "Metric",
     "NoisyCIFAR10",
     "OwnSeries",
+    "Pointers",
     "Reverse",
     "Signature",
     "Speech",

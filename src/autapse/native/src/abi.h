@@ -32,6 +32,7 @@ struct autapse_scan {
     int32_t reset_after;  // GRU: the reset gate acts after the product
     int32_t per_step;     // leaky: alpha and beta are [T, K], not [H]
     int32_t reverse;      // the last step comes first; for sequences of one length
+    int32_t skip;         // chain: each map but the first adds what it reads
     int64_t steps, rows, batch, inputs, hidden, outputs; // T, N, B, D, H, O
     int64_t inner;        // leaky: K; chain: number of maps; 1 elsewhere
     const int64_t* sizes; // [T], number of sequences at each step; never grows, at most B, sums to N
