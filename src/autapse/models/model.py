@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import torch
@@ -74,6 +75,28 @@ class Model(nn.Module):
     def solutions(self) -> Solutions | None:
         """The solutions that a layer keeps by key, or None; `keys` name the sequences of a batch."""
         return None
+
+    @staticmethod
+    def kept(layer: Recurrent) -> Solutions | None:
+        """The solutions that a layer keeps by key, or None if it keeps none."""
+        solutions = getattr(layer.strategy, "solutions", None)
+        return solutions if solutions is not None and solutions.limit else None
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are."""
+        return next(self.parameters()).device
+
+    @contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """In evaluation mode for a while, without gradients."""
+        was_training = self.training
+        try:
+            with torch.no_grad():
+                self.eval()
+                yield
+        finally:
+            self.train(was_training)
 
     def converged(self) -> Tensor | None:  # [B]
         """Which sequences of the last call were solved; None if all were, or if no layer solves equations."""

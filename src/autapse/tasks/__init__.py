@@ -29,6 +29,7 @@ from autapse.tasks.base import (
     majority_error,
 )
 from autapse.tasks.copy import Copy
+from autapse.tasks.dates import Dates
 from autapse.tasks.digits import Digits
 from autapse.tasks.forecast import Forecast, ForecastArrays, Forecasting
 from autapse.tasks.images import CIFAR10, MNIST, FashionMNIST, NoisyCIFAR10
@@ -39,13 +40,14 @@ from autapse.tasks.reviews import IMDB, Yelp
 from autapse.tasks.series import Archive, OwnSeries
 from autapse.tasks.speech import Speech
 from autapse.tasks.stored import Stored
+from autapse.tasks.translate import OwnPairs, TextPairs, Translating
 from autapse.tasks.walk import Walk
 from autapse.tasks.walk_variance import WalkVariance
 
-GENERATED: tuple[type[Generated], ...] = (Adding, Copy, Reverse, Digits, Walk, WalkVariance)
+GENERATED: tuple[type[Generated], ...] = (Adding, Copy, Reverse, Dates, Digits, Walk, WalkVariance)
 STORED: tuple[type[Stored], ...] = (
     *(MNIST, FashionMNIST, CIFAR10, NoisyCIFAR10, HAR, DSA, Speech, Yelp, IMDB),
-    *(PTB, POS, BAbI, Archive, OwnSeries),
+    *(PTB, POS, BAbI, Archive, OwnSeries, OwnPairs),
 )
 EVERY: tuple[type[Task], ...] = (*GENERATED, *STORED, Forecast)
 TASKS: dict[str, type[Task]] = {task.name: task for task in EVERY}
@@ -97,6 +99,7 @@ __all__ = [
     "BAbI",
     "Copy",
     "Data",
+    "Dates",
     "Digits",
     "FashionMNIST",
     "Forecast",
@@ -106,6 +109,7 @@ __all__ = [
     "Kind",
     "Metric",
     "NoisyCIFAR10",
+    "OwnPairs",
     "OwnSeries",
     "Reverse",
     "Signature",
@@ -113,6 +117,8 @@ __all__ = [
     "Split",
     "Stored",
     "Task",
+    "TextPairs",
+    "Translating",
     "Walk",
     "WalkVariance",
     "Yelp",
