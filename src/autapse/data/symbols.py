@@ -49,11 +49,15 @@ class Symbols:
     def ids(self, text: str) -> np.ndarray:  # [T] int64
         """The numbers of the symbols of a text."""
         find = self._numbers.get
-        return np.array([find(symbol, self.other) for symbol in split_text(text, self.separator)], dtype=np.int64)
+        return np.array([find(symbol, self.other) for symbol in self.split(text)], dtype=np.int64)
+
+    def split(self, text: str) -> list[str]:
+        """The symbols of a text, known or not."""
+        return split_text(text, self.separator)
 
     def unknown(self, text: str) -> list[str]:
         """The symbols of a text that are not known."""
-        return [symbol for symbol in split_text(text, self.separator) if symbol not in self._numbers]
+        return [symbol for symbol in self.split(text) if symbol not in self._numbers]
 
     def text(self, ids: Iterable[int] | np.ndarray) -> str:
         """The text of some numbers."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
 from autapse import checks
@@ -24,7 +25,9 @@ class Text(Protocol):
 
     def ids(self, text: str) -> np.ndarray: ...  # [T]
 
-    def unknown(self, text: str) -> list[str]: ...  # the symbols that are not known
+    def split(self, text: str) -> list[str]: ...  # its symbols
+
+    def unknown(self, text: str) -> list[str]: ...  # those that are not known
 
     def text(self, ids: Iterable[int] | np.ndarray) -> str: ...
 
@@ -101,4 +104,6 @@ def make_batches(
     for first in range(0, len(order), size):
         chosen = order[first : first + size]
         rows = [torch.from_numpy(np.ascontiguousarray(series[n])) for n in chosen]
-        yield chosen, pad_sequence(rows, batch_first=True).to(device), [len(row) for row in rows]
+        padded = pad_sequence(rows, batch_first=True)
+        padded = padded if padded.shape[1] else F.pad(padded, (0, 0, 0, 1))  # a layer needs a step, if only of padding
+        yield chosen, padded.to(device), [len(row) for row in rows]
