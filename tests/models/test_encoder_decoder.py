@@ -108,8 +108,8 @@ def test_a_source_that_was_not_solved_gives_no_gradient(attend):
     model(X[:2], LENGTHS[:2], targets=Padded(Y.values[:2], Y.lengths[:2])).sum().backward()
     wanted = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
     assert found.keys() == wanted.keys()
-    for name in wanted:
-        torch.testing.assert_close(found[name], wanted[name], rtol=1e-7, atol=1e-9)
+    for name, value in wanted.items():
+        torch.testing.assert_close(found[name], value, rtol=1e-7, atol=1e-9)
 
 
 class FailsWhereLarge(Solver):
