@@ -13,7 +13,7 @@ from autapse.models.attention import Attention, make_scoring
 from autapse.models.walk import DecoderWalk
 from tolerance import close
 
-KINDS = ("additive:size=3", "multiplicative", "monotonic:windows=2")
+KINDS = ("additive:size=3", "multiplicative:size=3", "monotonic:windows=2")
 H, M = 5, 4
 LENGTHS = torch.tensor([6, 2, 0])
 Y = Padded(torch.tensor([[0, 2, 1, 2], [2, -100, -100, -100], [1, 1, 0, -100]]), torch.tensor([4, 1, 3]))
@@ -35,8 +35,9 @@ def energy(scoring, kind, query, states):
     if kind.startswith("additive"):
         hidden = [[scoring.query(q) + scoring.key(m) for m in states] for q in query]
         return [[float(scoring.vector @ torch.tanh(h)) for h in row] for row in hidden]
-    if kind == "multiplicative":
-        return [[float((scoring.query.weight @ q) @ m / math.sqrt(M)) for m in states] for q in query]
+    if kind.startswith("multiplicative"):
+        general = scoring.query.weight.T @ scoring.key.weight
+        return [[float(q @ general @ m) / math.sqrt(3) for m in states] for q in query]
     places, rows = [0.0, 0.0], []
     for q in query:
         a, b, step = scoring.parameters_of(q).view(3, 2).tolist()
@@ -62,7 +63,7 @@ def test_weights_are_the_softmax_of_the_energies_over_the_steps_of_the_source(ki
         close(record[0][n, :, :length], weights)
         assert (record[0][n, :, length:] == 0).all()
         mean = weights @ states[n, :length]
-        wanted = torch.tanh(torch.cat([query[n], mean], 1) @ att.joined.weight.T + att.joined.bias)
+        wanted = torch.tanh(query[n] + mean @ att.attended.weight.T + att.attended.bias)
         close(features[n], wanted)
 
 
@@ -151,7 +152,7 @@ def test_before_the_layer_reads_what_its_last_output_attended_to(kind):
                 row = energy(att.scoring, kind, queries, states[n, :length])[-1]
                 attended = torch.tensor(row, dtype=torch.float64).softmax(0) @ states[n, :length]
             h = cell(torch.cat([fed, context[n], attended])[None], h[None])[0]
-            features = torch.tanh(att.joined(torch.cat([h, attended])))
+            features = torch.tanh(h + att.attended.weight @ attended + att.attended.bias)
             close(made[n, t], decoder.head.linear(features).log_softmax(0)[symbol])
             fed = decoder.previous(torch.tensor(symbol)) if symbol < 3 else fed
 
@@ -199,7 +200,7 @@ def test_reordered_sequences_keep_their_source(kind, when):
     [
         ("dot", "attention must be one of additive, multiplicative, monotonic; got 'dot'"),
         ("additive:units=3", "attention must be additive with options from: size"),
-        ("multiplicative:size=3", "attention must be multiplicative with options from: none"),
+        ("multiplicative:units=3", "attention must be multiplicative with options from: size"),
         ("monotonic:windows=0", "windows must be an integer of at least 1; got 0"),
         (3, "attention must be text, such as additive:size=64; got 3"),
     ],

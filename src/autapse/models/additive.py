@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -47,8 +48,8 @@ class _Energies(Function):
     def forward(query: Tensor, keys: Tensor, vector: Tensor) -> Tensor:
         q, k = _exponentials(query, keys)
         energies = query.new_empty(*query.shape[:2], keys.shape[1])
-        for steps in _pieces(query, keys):
-            energies[:, steps] = _shares(q[:, steps], k) @ vector
+        for rows, steps in _pieces(query, keys):
+            energies[rows, steps] = _shares(q[rows, steps], k[rows]) @ vector
         return energies.mul_(-2).add_(vector.sum())
 
     @staticmethod
@@ -58,19 +59,17 @@ class _Energies(Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:
         query, keys, vector = ctx.saved_tensors
-        if is_tracked((query, keys, vector, grad)) and torch.is_grad_enabled():  # second derivatives are wanted
-            with torch.enable_grad():
-                energies = additive_reference(query, keys, vector)
-                return torch.autograd.grad(energies, (query, keys, vector), grad, create_graph=True)
+        if torch.is_grad_enabled() and is_tracked((query, keys, vector, grad)):  # second derivatives are wanted
+            energies = additive_reference(query, keys, vector)
+            return torch.autograd.grad(energies, (query, keys, vector), grad, create_graph=True)
         q, k = _exponentials(query, keys)
         to_query, to_keys, to_vector = torch.empty_like(query), torch.zeros_like(keys), torch.zeros_like(vector)
-        for steps in _pieces(query, keys):
-            weight, r = grad[:, steps], _shares(q[:, steps], k)
+        for rows, steps in _pieces(query, keys):
+            weight, r = grad[rows, steps], _shares(q[rows, steps], k[rows])
             to_vector += weight.reshape(-1) @ r.view(-1, r.shape[-1])
-            # 1 − tanh² = 4·(r − r²)
-            slope = r.addcmul_(r, r, value=-1).mul_(weight.unsqueeze(-1))
-            to_query[:, steps] = slope.sum(2)
-            to_keys += slope.sum(1)
+            slope = r.addcmul_(r, r, value=-1).mul_(weight.unsqueeze(-1))  # 1 − tanh² = 4·(r − r²)
+            to_query[rows, steps] = slope.sum(2)
+            to_keys[rows] += slope.sum(1)
         return to_query.mul_(4 * vector), to_keys.mul_(4 * vector), grad.sum() - 2 * to_vector
 
 
@@ -79,12 +78,16 @@ def _exponentials(query: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
     return q, k
 
 
-def _shares(q: Tensor, k: Tensor) -> Tensor:  # [B, t, A], [B, S, A] -> [B, t, S, A]
+def _shares(q: Tensor, k: Tensor) -> Tensor:  # [b, t, A], [b, S, A] -> [b, t, S, A]
     """1 / (1 + q·k)"""
-    return (q.unsqueeze(2) * k.unsqueeze(1)).add_(1).reciprocal_()
+    return torch.addcmul(q.new_ones(1), q.unsqueeze(2), k.unsqueeze(1)).reciprocal_()
 
 
-def _pieces(query: Tensor, keys: Tensor) -> list[slice]:
-    """Steps of the target that are computed together."""
-    size = max(1, PIECE // max(keys.numel(), 1))
-    return [slice(first, first + size) for first in range(0, query.shape[1], size)]
+def _pieces(query: Tensor, keys: Tensor) -> Iterator[tuple[slice, slice]]:
+    """Sequences and steps of the target that are computed together."""
+    (batch, length, size), sources = query.shape, keys.shape[1]
+    steps = min(max(1, PIECE // max(sources * size, 1)), max(length, 1))
+    rows = max(1, PIECE // max(steps * sources * size, 1))
+    for row in range(0, batch, rows):
+        for step in range(0, length, steps):
+            yield slice(row, row + rows), slice(step, step + steps)

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from autapse import checks
 from autapse.layers.registry import parse_options
@@ -36,12 +37,15 @@ class Scoring(nn.Module):
         return memory
 
     @abstractmethod
-    def energies(self, query: Tensor, keys: Tensor, state: Any) -> tuple[Tensor, Any]:  # [B, T, H] -> [B, T, S]
-        """The logarithms of the weights before they are normalised, and what the next steps need.
+    def weights(
+        self, query: Tensor, keys: Tensor, outside: Tensor | None, state: Any
+    ) -> tuple[Tensor, Any]:  # [B, T, H] -> [B, T, S]
+        """The weights of the steps of the source, and what the next steps of the decoder need.
 
         Args:
             query: the decoder's outputs at some steps.
             keys: what `keys` gave.
+            outside: [B, 1, S], which steps of the source are after its end; None if there are none.
             state: what the steps before gave; None at the start.
         """
 
@@ -58,7 +62,7 @@ class Additive(Scoring):
         where: device and dtype.
 
     >>> scoring = Additive(8, 6)
-    >>> scoring.energies(torch.zeros(2, 5, 8), scoring.keys(torch.zeros(2, 7, 6)), None)[0].shape
+    >>> scoring.weights(torch.zeros(2, 5, 8), scoring.keys(torch.zeros(2, 7, 6)), None, None)[0].shape
     torch.Size([2, 5, 7])
     """
 
@@ -73,36 +77,44 @@ class Additive(Scoring):
     def keys(self, memory: Tensor) -> Tensor:
         return self.key(memory)
 
-    def energies(self, query: Tensor, keys: Tensor, state: Any) -> tuple[Tensor, Any]:
-        return additive_energies(self.query(query), keys, self.vector), None
+    def weights(self, query: Tensor, keys: Tensor, outside: Tensor | None, state: Any) -> tuple[Tensor, Any]:
+        return softmax_inside(additive_energies(self.query(query), keys, self.vector), outside), None
 
 
 class Multiplicative(Scoring):
-    """e_ts = q_t·W·m_s / √M: a scalar product of the decoder's output q with a state m of the encoder.
+    """e_ts = (W·q_t)·(U·m_s) / √A: a scalar product of the decoder's output q with a state m of the encoder.
 
-    Luong, Pham and Manning 2015 ("general"), divided by the root of the size M of the states.
+    Luong, Pham and Manning 2015 ("general"), with a matrix UᵀW of rank `size`, scaled as in Vaswani et al. 2017.
 
     Args:
         query_size: size of the decoder's output.
         memory_size: size of the encoder's output.
+        size: the size A of the vectors that are multiplied.
         where: device and dtype.
 
-    >>> Multiplicative(8, 6).energies(torch.zeros(2, 5, 8), torch.zeros(2, 7, 6), None)[0].shape
+    >>> scoring = Multiplicative(8, 6)
+    >>> scoring.weights(torch.zeros(2, 5, 8), scoring.keys(torch.zeros(2, 7, 6)), None, None)[0].shape
     torch.Size([2, 5, 7])
     """
 
-    def __init__(self, query_size: int, memory_size: int, **where: Any) -> None:
+    def __init__(self, query_size: int, memory_size: int, size: int = 32, **where: Any) -> None:
         super().__init__(query_size, memory_size)
-        self.query = nn.Linear(query_size, memory_size, bias=False, **where)
+        self.size = checks.integer("size", size, minimum=1)
+        self.query = nn.Linear(query_size, size, bias=False, **where)
+        self.key = nn.Linear(memory_size, size, bias=False, **where)
 
-    def energies(self, query: Tensor, keys: Tensor, state: Any) -> tuple[Tensor, Any]:
-        return (self.query(query) / math.sqrt(keys.shape[-1])) @ keys.transpose(1, 2), None
+    def keys(self, memory: Tensor) -> Tensor:
+        return self.key(memory)
+
+    def weights(self, query: Tensor, keys: Tensor, outside: Tensor | None, state: Any) -> tuple[Tensor, Any]:
+        projected = F.linear(query, self.query.weight / math.sqrt(self.size))
+        return softmax_inside(projected @ keys.transpose(1, 2), outside), None
 
 
 class Monotonic(Scoring):
-    """e_ts = log Σ_k a_k·exp(−b_k·(κ_tk − s)²), κ_t = κ_{t−1} + exp(·): windows that only move forward.
+    """w_ts ∝ Σ_k a_k·exp(−b_k·(κ_tk − s)²), κ_t = κ_{t−1} + exp(·): windows that only move forward.
 
-    Graves 2013, section 5.1; here the weights of a step are normalised, so that they sum to one. Weights a, widths b
+    Graves 2013, section 5.1; here the weights of a step are normalised, so that they sum to one. Heights a, widths b
     and steps of the windows come from the decoder's output by a linear map. At first a window moves about one step of
     the source per step of the target. The contents of the source have no part in the weights.
 
@@ -112,8 +124,8 @@ class Monotonic(Scoring):
         windows: number of windows.
         where: device and dtype.
 
-    >>> energies, places = Monotonic(8, 6, windows=2).energies(torch.zeros(1, 5, 8), torch.zeros(1, 7, 6), None)
-    >>> energies.shape, places.shape
+    >>> weights, places = Monotonic(8, 6, windows=2).weights(torch.zeros(1, 5, 8), torch.zeros(1, 7, 6), None, None)
+    >>> weights.shape, places.shape
     (torch.Size([1, 5, 7]), torch.Size([1, 2]))
     """
 
@@ -122,15 +134,36 @@ class Monotonic(Scoring):
         self.windows = checks.integer("windows", windows, minimum=1)
         self.parameters_of = nn.Linear(query_size, 3 * windows, **where)
 
-    def energies(self, query: Tensor, keys: Tensor, state: Any) -> tuple[Tensor, Any]:
+    def weights(self, query: Tensor, keys: Tensor, outside: Tensor | None, state: Any) -> tuple[Tensor, Any]:
         heights, widths, steps = self.parameters_of(query).chunk(3, dim=-1)  # [B, T, K] each
         places = steps.clamp(max=FASTEST).exp().cumsum(1)
         places = places if state is None else places + state[:, None]
+        root = (0.5 * widths.clamp(-NARROWEST, NARROWEST)).exp().unsqueeze(-1)  # √b
         source = torch.arange(1, keys.shape[1] + 1, device=keys.device, dtype=keys.dtype)
-        distance = places.unsqueeze(-1) - source  # [B, T, K, S]
-        sharpness = widths.clamp(-NARROWEST, NARROWEST).exp().unsqueeze(-1)
-        energies = torch.logsumexp(heights.unsqueeze(-1) - sharpness * distance.square(), dim=2)
-        return energies, places[:, -1]
+        distance = torch.addcmul(root * places.unsqueeze(-1), root, source, value=-1)  # [B, T, K, S]
+        energies = torch.addcmul(heights.unsqueeze(-1), distance, distance, value=-1)
+        outside = None if outside is None else outside.unsqueeze(1)
+        # One softmax over windows and steps of the source together.
+        shares = softmax_inside(energies, outside, dims=2)
+        return shares.sum(2), places[:, -1]
+
+
+def softmax_inside(energies: Tensor, outside: Tensor | None, dims: int = 1) -> Tensor:
+    """The softmax over the last dimensions, with zeros outside of a source; all zeros if it has no step.
+
+    Args:
+        energies: [..., S].
+        outside: [..., S] which steps are after the end of the source; None if there are none.
+        dims: how many dimensions, together.
+
+    >>> softmax_inside(torch.zeros(2, 3), torch.tensor([[False, False, True], [True, True, True]])).tolist()
+    [[0.5, 0.5, 0.0], [0.0, 0.0, 0.0]]
+    """
+    if outside is not None:
+        # A finite number: if a source has no step at all, infinity would give NaN.
+        energies = energies.masked_fill(outside, torch.finfo(energies.dtype).min)
+    weights = energies.flatten(-dims).softmax(-1).view(energies.shape)
+    return weights if outside is None else weights.masked_fill(outside, 0)
 
 
 KINDS: dict[str, type[Scoring]] = {
@@ -141,9 +174,9 @@ KINDS: dict[str, type[Scoring]] = {
 
 
 class Attention(nn.Module):
-    """f_t = tanh(W·[q_t; c_t] + b): features for the head from an output q_t and what was attended to, c_t.
+    """f_t = tanh(q_t + W·c_t + b): features for the head from an output q_t and what was attended to, c_t.
 
-    c_t is the mean of the encoder's states with the weights softmax(e_t). `after`: the weights come from q_t itself,
+    c_t is the mean of the encoder's states, with the weights of a `Scoring`. `after`: the weights come from q_t itself,
     after the recurrence, for all steps at once. `before`: they come from q_{t−1}, and the layer reads c_t at step t, so
     the steps are computed one after the other.
 
@@ -165,7 +198,7 @@ class Attention(nn.Module):
         super().__init__()
         self.when = checks.one_of("attend", when, get_args(When))
         self.scoring = make_scoring(kind, query_size, memory_size, **where)
-        self.joined = nn.Linear(query_size + memory_size, query_size, **where)
+        self.attended = nn.Linear(memory_size, query_size, **where)
 
     def over(self, memory: Tensor, lengths: Tensor | None = None, record: list[Tensor] | None = None) -> Attending:
         """Attention to these sources.
@@ -177,7 +210,8 @@ class Attention(nn.Module):
         """
         keys, outside = self.scoring.keys(memory), None
         if lengths is not None:
-            outside = torch.arange(memory.shape[1], device=memory.device) >= lengths.to(memory.device)[:, None]
+            steps = torch.arange(memory.shape[1], device=memory.device)
+            outside = steps >= lengths.to(memory.device)[:, None, None]
         return Attending(self, memory, keys, outside, record)
 
 
@@ -188,7 +222,7 @@ class Attending:
         attention: the weights.
         memory: [B, S, M] the encoder's outputs.
         keys: [B, S, A] what is computed of them once.
-        outside: [B, S] the steps after the end of a source; None if there are none.
+        outside: [B, 1, S] the steps after the end of a source; None if there are none.
         record: a list to which weights are added; None for no list.
     """
 
@@ -210,7 +244,7 @@ class Attending:
             attended = state[1][:, None]
         else:
             attended, state = self._read(output, state)
-        return torch.tanh(self._attention.joined(torch.cat([output, attended], dim=-1))), state
+        return torch.tanh(output + self._attention.attended(attended)), state
 
     def before(self, output: Tensor, state: Any) -> tuple[Tensor, Any]:  # [B, H] -> [B, M]
         """What the layer reads at the next step, given its last output."""
@@ -223,14 +257,7 @@ class Attending:
         return Attending(self._attention, self._memory[index], self._keys[index], outside, self._record)
 
     def _read(self, query: Tensor, state: Any) -> tuple[Tensor, Any]:  # [B, T, H] -> [B, T, M]
-        energies, state = self._attention.scoring.energies(query, self._keys, state)
-        if self._outside is not None:
-            outside = self._outside[:, None]
-            # A finite number: if a source has no step at all, infinity would give NaN.
-            energies = energies.masked_fill(outside, torch.finfo(energies.dtype).min)
-            weights = energies.softmax(-1).masked_fill(outside, 0)
-        else:
-            weights = energies.softmax(-1)
+        weights, state = self._attention.scoring.weights(query, self._keys, self._outside, state)
         if self._record is not None:
             self._record.append(weights)
         return weights @ self._memory, state

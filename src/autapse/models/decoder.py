@@ -17,7 +17,7 @@ from autapse.models.base import Network
 from autapse.models.bridge import Bridge, Map
 from autapse.models.heads import MISSING, Categorical, Draw, Head, Mixture
 from autapse.models.initialise import initialise
-from autapse.models.padding import Padded
+from autapse.models.padding import Padded, ragged_lengths
 from autapse.models.previous import Previous, PreviousSymbol, PreviousValues
 from autapse.models.stepping import check_causal
 
@@ -231,13 +231,10 @@ class Decoder(nn.Module):
 
     def fed(self, wanted: Padded) -> Tensor:  # [B, T, feed]
         """The element before each step; at the first step the start."""
-        first = self.previous.start.expand(len(wanted.values), 1, -1)
-        if wanted.values.shape[1] <= 1:
-            return first[:, : wanted.values.shape[1]]
         before = wanted.values[:, :-1]
         if self.elements.symbols:  # the end symbol is never read, and has no vector
             before = torch.where(before == self.elements.symbols, MISSING, before)
-        return torch.cat([first, self.previous(before)], dim=1)
+        return self.previous.from_start(before)[:, : wanted.values.shape[1]]
 
     def inputs(
         self, fed: Tensor, lengths: Tensor, given: Conditions, first: int = 0
@@ -279,8 +276,9 @@ class Decoder(nn.Module):
 
     def run(self, inputs: Tensor, lengths: Tensor | None, given: Conditions, **keywords: Any) -> tuple[Tensor, Any]:
         """The layer's output at all steps, [B, T, H], and its final state, or what it returns with `return_states`."""
+        known = ragged_lengths(lengths, inputs)  # None if all are as long as the batch, which is faster
         x = inputs if self.layer.batch_first else inputs.transpose(0, 1)
-        output, *rest = self.layer(x, self.initial(given), lengths=lengths, **keywords)
+        output, *rest = self.layer(x, self.initial(given), lengths=known, **keywords)
         output = output if self.layer.batch_first else output.transpose(0, 1)
         return output, rest[-1]
 
