@@ -45,19 +45,20 @@ class Sizes:
 
     def __init__(self, quick: bool) -> None:
         self.steps, self.batch = (6, 3) if quick else (STEPS, BATCH)
-        self.cells, self.sizes = (("gru",), (8,)) if quick else (CELLS, SIZES)
+        self.cells: tuple[str, ...] = ("gru",) if quick else CELLS
+        self.sizes: tuple[int, ...] = (8,) if quick else SIZES
         self.repeats, self.seconds = (2, 0.1) if quick else (40, 6.0)
 
 
-def make_decoder(cell: str, size: int) -> Decoder:
+def make_decoder(cell: str, size: int) -> Any:
     """A decoder that reads vectors as large as its state."""
     return Decoder(cell, Elements(symbols=SYMBOLS, longest=STEPS + 1), size, embedding_size=size)
 
 
-def as_encoder(decoder: Decoder, cell: str, size: int) -> Tagger:
+def as_encoder(decoder: Any, cell: str, size: int) -> Any:
     """The same layer in a model that reads the symbols and names the next ones: the same weights, no decoder."""
-    words = {"vocabularies": [SYMBOLS + 1], "embedding_size": [size]}
-    model = Tagger(cell, 1, SYMBOLS + 1, hidden_size=size, **words)
+    words: Any = {"vocabularies": [SYMBOLS + 1], "embedding_size": [size]}
+    model: Any = Tagger(cell, 1, SYMBOLS + 1, hidden_size=size, **words)
     table = decoder.previous.table.weight.detach().clone()
     table[SYMBOLS] = decoder.previous.start.detach()  # the start is one more symbol here
     model.inputs.tables[0].weight = nn.Parameter(table)
@@ -95,7 +96,7 @@ def measure_decoder(cell: str, size: int, sizes: Sizes) -> dict[str, Any]:
     written = training_step(decoder, lambda: -decoder.teacher_forced(y, Conditions()).sum())
     tagged = training_step(model, lambda: F.cross_entropy(model(read).flatten(0, 1), wanted.flatten(), reduction="sum"))
     torch.testing.assert_close(written(), tagged(), rtol=1e-4, atol=1e-3)
-    weights = [getattr(one, "layer").parameters() for one in (decoder, model)]
+    weights = [one.layer.parameters() for one in (decoder, model)]
     for mine, other in zip(*weights, strict=True):
         torch.testing.assert_close(mine.grad, other.grad, rtol=1e-3, atol=1e-3)
     return {"what": "decoder", "cell": cell, "size": size, "bar": BARS["decoder"], **ratio(written, tagged, sizes)}
@@ -143,11 +144,10 @@ def measure(quick: bool, threads: int) -> dict[str, Any]:
 def render(page: str, results: dict[str, Any]) -> str:
     """A page with new text between its markers."""
     hardware, settings = results["hardware"], results["settings"]
-    rows = [
-        [row["what"], row["cell"], row["size"], *(f"{1e3 * row[name]:.1f} ms" for name in ("against", "seconds"))]
-        + [f"{row['ratio']:.2f}×", f"{row['bar']:g}×"]
-        for row in results["rows"]
-    ]
+    rows = []
+    for row in results["rows"]:
+        times = (f"{1e3 * row[name]:.1f} ms" for name in ("against", "seconds"))
+        rows.append([row["what"], row["cell"], row["size"], *times, f"{row['ratio']:.2f}×", f"{row['bar']:g}×"])
     heads = ["what", "cell", "units", "time without", "time with", "ratio", "bar"]
     text = (
         f"{settings['batch']} sequences of {settings['steps']} steps; {hardware['cpu']}, "

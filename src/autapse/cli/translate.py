@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from autapse import checks
-from autapse.tasks.translate import Side, Translating
+from autapse.tasks.translate import TextSide, Translating
 from autapse.training.config import RunConfig, TrainingConfig
 from autapse.training.model_config import TranslatorConfig
 from autapse.training.translate_settings import MODEL, TRAINING, WITHOUT_VALIDATION
@@ -48,7 +48,7 @@ def print_look(console: Any, task: Translating, seed: int) -> None:
         console.print(_described(name, side))
 
 
-def _described(name: str, side: Side) -> str:
+def _described(name: str, side: TextSide) -> str:
     shortest, middle, longest = np.percentile(side.lengths, (0, 50, 100)).astype(int)
     unknown = f"; unknown in the test set: {side.unknown:.2%}" if side.unknown else ""
     known = f"{len(side.symbols.names)} different {side.units} ({side.reason})"

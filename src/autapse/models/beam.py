@@ -15,12 +15,23 @@ from autapse.models.walk import DecoderWalk
 
 
 class Hypotheses(NamedTuple):
-    """The n best sequences for each source, best first."""
+    """The n best sequences for each source, best first.
 
-    values: Tensor  # [B, n, T], −100 after the end of a sequence
-    lengths: Tensor  # [B, n], on the CPU
-    log_likelihood: Tensor  # [B, n], the end included; −inf if fewer than n sequences were found
-    scores: Tensor  # [B, n] log-likelihood / (length + 1)^penalty
+    Args:
+        values: [B, n, T] their symbols, −100 after the end of a sequence.
+        lengths: [B, n] their lengths, on the CPU.
+        log_likelihood: [B, n], the end included; −inf if fewer than n sequences were found.
+        scores: [B, n] log-likelihood / (length + 1)^penalty.
+
+    >>> one = torch.tensor([[-0.1]])
+    >>> Hypotheses(torch.tensor([[[2, 0]]]), torch.tensor([[2]]), one, one / 3).best.values.tolist()
+    [[2, 0]]
+    """
+
+    values: Tensor
+    lengths: Tensor
+    log_likelihood: Tensor
+    scores: Tensor
 
     @property
     def best(self) -> Padded:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,7 +21,8 @@ from autapse.models.feeding import Feeding
 from autapse.models.initialise import initialise
 from autapse.models.inputs import Inputs
 from autapse.models.padding import Padded, ragged_lengths
-from autapse.models.texts import Text, Translation, make_batches, read_sources, read_targets
+from autapse.models.series import Expected
+from autapse.models.texts import Sources, TextSymbols, Translation, make_batches, read_sources, read_targets
 from autapse.models.walk import DecoderWalk
 from autapse.unfold.warm_start import Solutions
 
@@ -68,9 +70,9 @@ class EncoderDecoder(DecoderModel):
     torch.Size([2])
     """
 
-    source: Text | None = None
+    source: TextSymbols | None = None
     """The symbols of a text that is read, with their numbers; None if the model does not know them."""
-    target: Text | None = None
+    target: TextSymbols | None = None
     """The same for a text that is written."""
 
     def __init__(
@@ -223,12 +225,21 @@ class EncoderDecoder(DecoderModel):
         if isinstance(x, Tensor):
             found = self.search(x, lengths, **settings)
             return found.best if best is None else found
-        given = read_sources(x, lengths, self)
+        given = self._sources(x, lengths)
         made: list[Any] = [None] * len(given.series)
         for chosen, batch, ends in make_batches(given.series, self.device):
             for n, one in zip(chosen, self._written(self.search(batch, ends, **settings), given.is_text), strict=True):
                 made[n] = one[0].target if best is None else one
         return made[0] if given.form == "single" else made
+
+    def _sources(self, x: Any, lengths: Any = None) -> Sources:
+        double, inputs = self.decoder.head.linear.weight.dtype == torch.float64, self.inputs
+        form = "float64" if double else "float32"
+        expected = Expected(inputs.input_size, self.channels, bool(len(inputs.tables)), inputs.missing != "error", form)
+        return read_sources(x, lengths, self.source, expected)
+
+    def _targets(self, y: Sequence[Any]) -> list[np.ndarray]:
+        return read_targets(y, self.target, self.decoder.elements.symbols)
 
     def _written(self, found: Hypotheses, as_text: bool) -> list[list[Translation]]:
         """The translations of each source as texts or arrays."""
@@ -250,8 +261,8 @@ class EncoderDecoder(DecoderModel):
         Returns:
             One value per pair.
         """
-        given = read_sources([source for source, _ in pairs], None, self)
-        targets = read_targets([target for _, target in pairs], self)
+        given = self._sources([source for source, _ in pairs])
+        targets = self._targets([target for _, target in pairs])
         values = torch.empty(len(pairs), dtype=self.decoder.head.linear.weight.dtype)
         for chosen, batch, ends in make_batches(given.series, self.device):
             wanted = Padded.of([targets[n] for n in chosen], self.device)
@@ -275,10 +286,10 @@ class EncoderDecoder(DecoderModel):
             checks.fail("attention", "not be none, to have weights", NONE, "Train with attention=multiplicative.")
         if isinstance(x, Tensor):
             return self._weights(x, lengths, self.translate(x, lengths) if y is None else y)
-        given = read_sources(x, lengths, self)
+        given = self._sources(x, lengths)
         single = given.form == "single"
         y = self.translate(x, lengths) if y is None else y
-        targets, made = read_targets([y] if single else y, self), list[Any]([None] * len(given.series))
+        targets, made = self._targets([y] if single else y), list[Any]([None] * len(given.series))
         for chosen, batch, ends in make_batches(given.series, self.device):
             weights = self._weights(batch, ends, Padded.of([targets[n] for n in chosen], self.device)).cpu().numpy()
             for n, one in zip(chosen, weights, strict=True):

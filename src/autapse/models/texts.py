@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -14,13 +14,10 @@ from torch.nn.utils.rnn import pad_sequence
 from autapse import checks
 from autapse.models.series import Expected, read_given
 
-if TYPE_CHECKING:
-    from autapse.models.encoder_decoder import EncoderDecoder
-
 TOGETHER = 256  # sequences that are computed at a time
 
 
-class Text(Protocol):
+class TextSymbols(Protocol):
     """The symbols that a text may have, with their numbers."""
 
     def ids(self, text: str) -> np.ndarray: ...  # [T]
@@ -33,13 +30,20 @@ class Text(Protocol):
 
 
 class Translation(NamedTuple):
-    """A translation with its scores."""
+    """A translation with its scores.
+
+    Args:
+        target: the text, or the numbers of the symbols.
+        log_likelihood: its log-likelihood, the end included.
+        score: what translations are compared by: the log-likelihood, divided by a power of the length.
+
+    >>> Translation("1997-03-04", -0.2, -0.02).target
+    '1997-03-04'
+    """
 
     target: Any
-    """The text, or the numbers of the symbols."""
     log_likelihood: float
     score: float
-    """What translations are compared by: the log-likelihood, divided by a power of the length."""
 
 
 class Sources(NamedTuple):
@@ -50,50 +54,55 @@ class Sources(NamedTuple):
     is_text: bool
 
 
-def read_sources(x: Any, lengths: Any, model: EncoderDecoder) -> Sources:
+def read_sources(x: Any, lengths: Any, symbols: TextSymbols | None, expected: Expected) -> Sources:
     """The sequences in what a user passes to `translate`.
 
     Args:
         x: a text, a list of texts, or arrays as for other models.
         lengths: [N], the length of each sequence of an array with padding.
-        model: the model that reads them.
+        symbols: the symbols of a text; None if the model does not know them.
+        expected: what the model reads, for arrays.
+
+    Returns:
+        The sequences as arrays.
     """
     if isinstance(x, str):
-        return read_sources([x], lengths, model)._replace(form="single")
+        return read_sources([x], lengths, symbols, expected)._replace(form="single")
     if isinstance(x, list | tuple) and all(isinstance(one, str) for one in x):
         if lengths is not None:
             checks.fail("lengths", "be None for texts, which have their own lengths", lengths)
-        return Sources([_source_ids(text, n, model)[:, None] for n, text in enumerate(x)], "list", True)
-    words, double = bool(len(model.inputs.tables)), model.decoder.head.linear.weight.dtype == torch.float64
-    gaps = model.inputs.missing != "error"
-    expected = Expected(model.inputs.input_size, model.channels, words, gaps, "float64" if double else "float32")
+        return Sources([_ids(f"x[{n}]", text, symbols)[:, None] for n, text in enumerate(x)], "list", True)
     given = read_given(x, lengths, expected)
     return Sources(given.series, given.form, False)
 
 
-def _source_ids(text: str, n: int, model: EncoderDecoder) -> np.ndarray:  # [T]
-    if model.source is None:
-        checks.fail(f"x[{n}]", "be numbers: the model does not know which texts they stand for", text)
-    ids = model.source.ids(text)
-    if (ids < 0).any():  # there is no number for other symbols
-        checks.fail(f"x[{n}]", "have only symbols that the model knows", model.source.unknown(text)[0])
-    return ids
+def read_targets(targets: Sequence[Any], symbols: TextSymbols | None, count: int) -> list[np.ndarray]:
+    """The numbers of the symbols of some targets.
 
+    Args:
+        targets: texts, or arrays [T] of numbers.
+        symbols: the symbols of a text; None if the model does not know them.
+        count: number of symbols.
 
-def read_targets(targets: Sequence[Any], model: EncoderDecoder) -> list[np.ndarray]:
-    """The numbers of the symbols of some targets, texts or arrays. All must be known."""
-    made, count = [], model.decoder.elements.symbols
+    Returns:
+        One array per target. A symbol that is not known is an error.
+    """
+    made = []
     for n, one in enumerate(targets):
-        if isinstance(one, str):
-            if model.target is None:
-                checks.fail(f"target {n}", "be numbers: the model does not know which texts they stand for", one)
-            if unknown := model.target.unknown(one):
-                checks.fail(f"target {n}", "have only symbols that the model knows", unknown[0])
-        ids = np.asarray(model.target.ids(one) if isinstance(one, str) and model.target else one)
+        ids = _ids(f"target {n}", one, symbols) if isinstance(one, str) else np.asarray(one)
         if ids.ndim != 1 or (ids.size and (ids.dtype.kind not in "iu" or ids.min() < 0 or ids.max() >= count)):
             checks.fail(f"target {n}", f"be integers from 0 to {count - 1}, [T]", ids)
         made.append(ids.astype(np.int64))
     return made
+
+
+def _ids(name: str, text: str, symbols: TextSymbols | None) -> np.ndarray:  # [T]
+    if symbols is None:
+        checks.fail(name, "be numbers: the model does not know which texts they stand for", text)
+    ids = symbols.ids(text)
+    if (ids < 0).any():  # there is no number for other symbols
+        checks.fail(name, "have only symbols that the model knows", symbols.unknown(text)[0])
+    return ids
 
 
 def make_batches(

@@ -47,9 +47,9 @@ from autapse.tasks.walk_variance import WalkVariance
 GENERATED: tuple[type[Generated], ...] = (Adding, Copy, Reverse, Dates, Digits, Walk, WalkVariance)
 STORED: tuple[type[Stored], ...] = (
     *(MNIST, FashionMNIST, CIFAR10, NoisyCIFAR10, HAR, DSA, Speech, Yelp, IMDB),
-    *(PTB, POS, BAbI, Archive, OwnSeries, OwnPairs),
+    *(PTB, POS, BAbI, Archive, OwnSeries),
 )
-EVERY: tuple[type[Task], ...] = (*GENERATED, *STORED, Forecast)
+EVERY: tuple[type[Task], ...] = (*GENERATED, *STORED, Forecast, OwnPairs)
 TASKS: dict[str, type[Task]] = {task.name: task for task in EVERY}
 
 

@@ -29,7 +29,7 @@ RARE = 0.1  # the largest share of words that occur once, if words are to be lea
 ROOM = 1.5  # longest translation, relative to the longest target
 
 
-class Side(NamedTuple):
+class TextSide(NamedTuple):
     """The sources or the targets of all pairs."""
 
     symbols: Symbols
@@ -90,12 +90,12 @@ class Translating(Stored):
     # What is read off the data ----------------------------------------------------------------------------------------
 
     @cached_property
-    def sides(self) -> tuple[Side, Side]:
+    def sides(self) -> tuple[TextSide, TextSide]:
         """The symbols of the sources and of the targets."""
         units: tuple[Any, ...] = self.units or (None,)
         return self._side("source", units[0], (UNKNOWN,)), self._side("target", units[-1], ())
 
-    def _side(self, name: str, units: Units | None, special: tuple[str, ...]) -> Side:
+    def _side(self, name: str, units: Units | None, special: tuple[str, ...]) -> TextSide:
         train, test = ([getattr(pair, name) for pair in part] for part in self.pairs())
         units, reason = (units, "given") if units else choose_units(train)
         separator = SEPARATORS[units]
@@ -110,7 +110,7 @@ class Translating(Stored):
         book = Vocabulary.of_counts(known, special=special)
         symbols = Symbols(book.words(range(len(book))), separator, other=0 if special else IGNORE)
         missing = sum(symbol not in known for text in asked for symbol in text) / max(sum(map(len, asked)), 1)
-        return Side(symbols, units, reason, np.array([len(text) for text in texts]), missing)
+        return TextSide(symbols, units, reason, np.array([len(text) for text in texts]), missing)
 
     def _check_lengths(self, texts: Iterable[list[str]], units: Units, name: str) -> None:
         """Refuse texts that are too long to be learned in reasonable time."""
