@@ -56,6 +56,11 @@ OF_A_FILE = (OwnSeries.name, Forecast.name, OwnPairs.name)
 class Train(Generic[T]):
     """The options that run and compare share."""
 
+    @staticmethod
+    def settings(task: type[Task]) -> type:
+        """The class of the settings of a network, which depends on the task."""
+        raise NotImplementedError
+
     task: OmitArgPrefixes[T]
     training: OmitArgPrefixes[TrainingConfig] = field(default_factory=TrainingConfig)
     out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
@@ -79,6 +84,10 @@ class RunArguments(Train[T], Generic[T, M]):
 
     def __post_init__(self) -> None:
         checks.integer("seeds", self.seeds, minimum=1)
+
+    @staticmethod
+    def settings(task: type[Task]) -> type:
+        return model_config(task)
 
 
 @dataclass(kw_only=True)
@@ -107,7 +116,7 @@ class TranslateArguments(RunArguments[T, TranslatorConfig]):
 def main(words: list[str]) -> int:
     if wants_help(words):
         return task_help("run", "Train a network on a task, evaluate it, and save it under runs/.")
-    args = parse_task(RunArguments, "run", words, model_config)
+    args = parse_task(RunArguments, "run", words)
     given = given_options(words)
     preset = preset_of(args.task, args.preset, given)
     if preset == "auto":
@@ -210,15 +219,8 @@ def speaking_for_all() -> Iterator[Any]:
         leave()
 
 
-def parse_task(kind: Any, command: str, words: list[str], network: Callable[[type[Task]], type]) -> Any:
-    """Parse the arguments of a command whose first word is a task, including the options of the task.
-
-    Args:
-        kind: the dataclass of the arguments.
-        command: the command, for messages.
-        words: the words after it.
-        network: the class of the settings of a network, which depends on the task.
-    """
+def parse_task(kind: Any, command: str, words: list[str]) -> Any:
+    """Parse the arguments of a command whose first word is a task, including the options of the task."""
     name, rest = positional(words, "a task", command, f"autapse {command} adding")
     if name not in TASKS:
         name, rest = _series(name, rest)
@@ -230,7 +232,7 @@ def parse_task(kind: Any, command: str, words: list[str], network: Callable[[typ
         return parse(ForecastArguments[task], f"{command} {name}", rest)  # type: ignore[valid-type]
     if kind is RunArguments and issubclass(task, Translating):
         return parse(TranslateArguments[task], f"{command} {name}", rest)  # type: ignore[valid-type]
-    return parse(kind[task, network(task)], f"{command} {name}", rest)
+    return parse(kind[task, kind.settings(task)], f"{command} {name}", rest)
 
 
 def _series(word: str, rest: list[str]) -> tuple[str, list[str]]:

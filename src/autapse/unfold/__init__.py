@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
 
 from autapse.cells import Cell
 from autapse.unfold.base import Unfold, Unfolded
@@ -19,11 +18,6 @@ __all__ = ["Parallel", "Scan", "Solve", "Unfold", "Unfolded", "scan_fused", "sca
 def strategy_class(cell: type[Cell]) -> type[Unfold]:
     """The default strategy of a cell: a solve of the whole sequence if it looks ahead, else a scan."""
     return Solve if max(cell.stencil) > 0 else Scan
-
-
-def default_strategy(cell: type[Cell], **settings: Any) -> Unfold:
-    """Make the default strategy of a cell."""
-    return strategy_class(cell)(**settings)
 
 
 def strategy_settings(cell: type[Cell]) -> dict[str, inspect.Parameter]:
