@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from autapse.checks import InputError
-from autapse.data.formats.pairs import read_pairs, read_sources
+from autapse.data.formats.pairs import has_pairs, read_pairs, read_sources
 from autapse.data.ragged import Ragged
 from autapse.tasks import IGNORE, OwnPairs, TextPairs
 from autapse.tasks.edits import edit_distances
@@ -74,6 +74,23 @@ def test_texts_to_translate_may_have_targets_and_empty_lines(tmp_path):
     assert read_sources(path) == (["yes", "", "no"], None)
     path.write_text("yes\toui\nno\tnon\n")
     assert read_sources(path) == (["yes", "no"], ["oui", "non"])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("a.tsv", "yes\toui\nno\tnon\n", True),
+        ("a.csv", "english,french\nyes,oui\n", True),
+        ("a.tsv", "class\t1.5\nother\t2.5\n", False),  # the format of the UCR archive
+        ("a.csv", "sequence,target,x\na,rest,1\n", False),
+        ("a.csv", "sequence,x\na,1\n", False),
+        ("a.npz", "yes\toui\n", False),
+    ],
+)
+def test_pairs_are_recognised(tmp_path, name, content, expected):
+    (tmp_path / name).write_text(content)
+    assert has_pairs(tmp_path / name) is expected
+    assert not has_pairs(tmp_path / "no.tsv")
 
 
 # Tasks ----------------------------------------------------------------------------------------------------------------

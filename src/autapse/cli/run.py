@@ -27,6 +27,7 @@ from autapse.cli.preset import (
 )
 from autapse.cli.summary import print_summary
 from autapse.data.catalogue import ARCHIVE, DATA_SETS, misspelt
+from autapse.data.formats.pairs import has_pairs
 from autapse.tasks import TASKS, Archive, Forecast, Forecasting, OwnPairs, OwnSeries, Task, Translating, task_class
 from autapse.tasks.own import OwnData
 from autapse.tasks.series import is_own
@@ -244,6 +245,8 @@ def _series(word: str, rest: list[str]) -> tuple[str, list[str]]:
     if options is not None:
         return Forecast.name, options
     if is_own(word):
+        if has_pairs(Path(word)):
+            raise checks.InputError(f"{word} has pairs of texts. To translate them, add {CHOICE} {OwnPairs.name}.")
         return OwnSeries.name, ["--path", word, *rest]
     if f"{ARCHIVE}/{word}" in DATA_SETS:
         return Archive.name, ["--dataset", word, *rest]

@@ -181,7 +181,10 @@ class EncoderDecoder(DecoderModel):
         return self.likelihood(self.given(x, lengths, keys), targets)
 
     def carry(self, x: Tensor, lengths: Any = None, state: Any = None, targets: Any = None) -> tuple[Any, Any]:
-        return Translated(self(x, lengths, targets), self.search(x, lengths).best, targets), None
+        with self.evaluating():
+            given = self.given(x, lengths)
+            found = beam_search(self.decoder, given, len(x))
+            return Translated(self.likelihood(given, targets), found.best, targets), None
 
     # Use of a trained model -------------------------------------------------------------------------------------------
 

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from autapse import checks
-from autapse.data.formats.timeseries import suffix
+from autapse.data.formats.timeseries import number_or_none, suffix
 from autapse.data.reading import read_bytes, text_lines
 
 SUFFIXES = (".tsv", ".csv", ".txt")
 HEADER = ("source", "target")
+LOOK = 20  # lines that are looked at
 
 
 class Pair(NamedTuple):
@@ -42,6 +43,22 @@ def read_pairs(path: Path) -> list[Pair]:
             if not getattr(pair, side).strip():
                 raise checks.InputError(f"{pair.place}: the {side} is empty. Remove the line.")
     return pairs
+
+
+def has_pairs(path: Path) -> bool:
+    """Whether a table looks like pairs of texts: it has two columns, and no number in the second one.
+
+    Args:
+        path: a file; one that cannot be read has no pairs.
+    """
+    if suffix(path) not in (".tsv", ".csv") or not path.is_file():
+        return False
+    try:
+        lines = [line for line in _lines(path) if line.strip()][:LOOK]
+        rows = list(csv.reader(lines, delimiter="\t" if suffix(path) == ".tsv" else ","))
+    except (checks.InputError, OSError, csv.Error):
+        return False
+    return all(len(row) == 2 and number_or_none(row[1]) is None for row in rows)
 
 
 def read_sources(path: Path) -> tuple[list[str], list[str] | None]:
