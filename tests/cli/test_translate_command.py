@@ -27,7 +27,7 @@ def folder(tmp_path, monkeypatch):
 def test_from_the_file_to_the_translation(capsys, folder):
     text = said(capsys, "run", "pairs.tsv", "--task", "translate", *TINY)
     assert "60 pairs with 60 different sources: 49 train, 5 validation, 6 test" in text
-    assert "source: 13 different characters (texts have 1.0 words on average), 3 to 3 per text, 3 on average" in text
+    assert "source: 13 different characters (texts have 1.0 words on average), 3 to 3 per text, median 3" in text
     assert "test symbol error rate" in text
     assert "wrong sequences" in text
     assert text.count(" → ") == 5

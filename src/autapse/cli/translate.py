@@ -52,7 +52,7 @@ def _described(name: str, side: TextSide) -> str:
     shortest, middle, longest = np.percentile(side.lengths, (0, 50, 100)).astype(int)
     unknown = f"; unknown in the test set: {side.unknown:.2%}" if side.unknown else ""
     known = f"{len(side.symbols.names)} different {side.units} ({side.reason})"
-    return f"{name}: {known}, {shortest} to {longest} per text, {middle} on average{unknown}"
+    return f"{name}: {known}, {shortest} to {longest} per text, median {middle}{unknown}"
 
 
 def finish(console: Any, folder: Path, task: Translating) -> None:

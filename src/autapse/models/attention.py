@@ -66,7 +66,7 @@ class Additive(Scoring):
     torch.Size([2, 5, 7])
     """
 
-    def __init__(self, query_size: int, memory_size: int, size: int = 32, **where: Any) -> None:
+    def __init__(self, query_size: int, memory_size: int, size: int = 16, **where: Any) -> None:
         super().__init__(query_size, memory_size)
         self.size = checks.integer("size", size, minimum=1)
         self.query = nn.Linear(query_size, size, **where)

@@ -123,6 +123,7 @@ class Decoder(nn.Module):
             at all (`none`), for a decoder with attention.
         context_map: how the vector becomes a state: `linear`, or an `mlp` with a hidden layer.
         aligned_size: features of a sequence of the same length that each step depends on; 0 if there is none.
+        attends: whether attention makes the features that the head reads. The vector is then optional.
         attended_size: features that attention adds to the input of each step; 0 if there are none.
         embedding_size: size of the vectors of symbols.
         time_input: also read the number of the step.
@@ -150,6 +151,7 @@ class Decoder(nn.Module):
         condition: Condition = "both",
         context_map: Map = "linear",
         aligned_size: int = 0,
+        attends: bool = False,
         attended_size: int = 0,
         embedding_size: int = 64,
         time_input: bool = False,
@@ -161,6 +163,8 @@ class Decoder(nn.Module):
         super().__init__()
         self.elements, self.ending = elements, checks.one_of("ending", ending, ENDINGS)
         self.condition = checks.one_of("condition", condition, CONDITIONS)
+        if condition == "none" and context_size and not attends:
+            checks.fail("condition", "be input, state or both without attention", condition)
         self.time_input = checks.boolean("time_input", time_input)
         if ending == "end" and not elements.symbols:
             checks.fail("ending", "be stop, count or given for values, which have no end symbol", ending)

@@ -99,7 +99,8 @@ class EncoderDecoder(DecoderModel):
     ) -> None:
         super().__init__(feeding)
         where: dict[str, Any] = {"device": device, "dtype": dtype}
-        self._check_attention(attention, attend, decoder.get("condition"))
+        if attention == NONE and attend != "after":
+            checks.fail("attend", "keep its default without attention", attend)
         dropped = {"dropout": decoder.get("input_dropout", 0.0)}
         self.inputs = Inputs(input_size, **{**dropped, **(inputs or {})}, **where)
         sizes = _listed(hidden_size if encoder_size is None else encoder_size)
@@ -116,6 +117,7 @@ class EncoderDecoder(DecoderModel):
             num_layers,
             dropout,
             context_size=memory,
+            attends=attention != NONE,
             attended_size=memory if attend == "before" else 0,
             initialisation=initialisation,
             **decoder,
@@ -123,13 +125,6 @@ class EncoderDecoder(DecoderModel):
         )
         query = self.decoder.layer.output_size
         self.attention = None if attention == NONE else Attention(attention, query, memory, attend, **where)
-
-    @staticmethod
-    def _check_attention(attention: str, attend: When, condition: str | None) -> None:
-        if attention == NONE and condition == "none":
-            checks.fail("condition", "be input, state or both without attention", condition)
-        if attention == NONE and attend != "after":
-            checks.fail("attend", "keep its default without attention", attend)
 
     def _make_encoder(self, network: Any, sizes: list[int], layers: int | None, settings: dict[str, Any]) -> Recurrent:
         if isinstance(network, Recurrent):
