@@ -25,7 +25,8 @@ from torch.nn import functional as F
 from autapse import files
 from autapse.benchmark.denormals import set_flushing
 from autapse.benchmark.timing import interleaved
-from autapse.models import Attention, Conditions, Decoder, Elements, Padded, Scheduled, Tagger
+from autapse.models import Attention, Conditions, Decoder, Elements, Padded, Tagger
+from autapse.models.walk import DecoderWalk
 from autapse.results.machine import Origin, software
 from autapse.results.page import fill_between, markdown_table
 
@@ -117,9 +118,11 @@ def measure_attention(kind: str, cell: str, size: int, sizes: Sizes) -> dict[str
     with_it = training_step(both, attending)
     without = training_step(decoder, lambda: -decoder.teacher_forced(y, Conditions()).sum())
     with torch.no_grad():
-        given = Conditions(attend=attention.over(memory))
-        stepwise = Scheduled(end=0.0).log_likelihood(decoder, y, given, 0.0)
-        torch.testing.assert_close(stepwise, decoder.teacher_forced(y, given), rtol=1e-3, atol=1e-3)
+        given, wanted = Conditions(attend=attention.over(memory)), decoder.wanted(y)
+        fed, walk = decoder.fed(wanted), DecoderWalk(decoder, given, sizes.batch)
+        features = torch.stack([walk(fed[:, t]) for t in range(sizes.steps)], dim=1)
+        each = decoder.log_likelihood(features, wanted, given)
+        torch.testing.assert_close(each, decoder.teacher_forced(y, given), rtol=1e-3, atol=1e-3)
     found = ratio(with_it, without, sizes)
     return {"what": f"{kind} attention", "cell": cell, "size": size, "bar": BARS["attention"], **found}
 

@@ -9,15 +9,15 @@ import torch
 import autapse
 from autapse.cells.equilibrium import newton
 from autapse.checks import InputError
-from autapse.data.symbols import Symbols
+from autapse.data.symbols import SymbolTable
 from autapse.models import (
+    Attention,
     Conditions,
     Decoder,
     Elements,
     EncoderDecoder,
     Free,
     Padded,
-    Scheduled,
     Teacher,
     Translation,
 )
@@ -25,6 +25,7 @@ from autapse.solve import Solver, recommended
 from tolerance import close
 
 Y = Padded(torch.tensor([[0, 2, 1, 2], [2, -100, -100, -100], [1, 1, 0, -100]]), torch.tensor([4, 1, 3]))
+DOUBLE = {"dtype": torch.float64}
 X, LENGTHS = torch.randn(3, 5, 2, generator=torch.Generator().manual_seed(2), dtype=torch.float64), [5, 0, 2]
 
 
@@ -38,7 +39,7 @@ def with_texts(**settings):
     words = {"vocabularies": [5], "embedding_size": [3]}
     settings = {"hidden_size": 4, "attention": "additive", "dtype": torch.float64, **settings}
     model = EncoderDecoder("gru", Elements(symbols=3, longest=6), 1, inputs=words, **settings)
-    model.source, model.target = Symbols("abcde", "", -100), Symbols("xyz", "", -100)
+    model.source, model.target = SymbolTable("abcde", "", -100), SymbolTable("xyz", "", -100)
     return model.eval()
 
 
@@ -121,24 +122,26 @@ class FailsWhereLarge(Solver):
 
 
 @pytest.mark.filterwarnings("ignore::autapse.solve.NotConvergedWarning")
-@pytest.mark.parametrize(
-    "feeding", [Teacher(), Scheduled(end=0.0), Free(steps=3)], ids=["teacher", "scheduled", "free"]
-)
-def test_steps_that_were_not_solved_belong_to_their_sequences(feeding):
+@pytest.mark.parametrize("how", ["all at once", "step by step", "free"])
+def test_steps_that_were_not_solved_belong_to_their_sequences(how):
     """Sequences end at different steps, and step by step they are in another order."""
-    layer = autapse.EquilibriumTanh(3, 4, solver=FailsWhereLarge(), batch_first=True, dtype=torch.float64)
-    settings = {"context_size": 1, "condition": "input", "embedding_size": 2, "dtype": torch.float64}
-    decoder = Decoder(layer, Elements(symbols=3, longest=6), **settings)
+    before = how == "step by step"
+    layer = autapse.EquilibriumTanh(5 if before else 3, 4, solver=FailsWhereLarge(), batch_first=True, **DOUBLE)
+    settings = {"context_size": 1, "condition": "input", "embedding_size": 2, "attended_size": 2 if before else 0}
+    decoder = Decoder(layer, Elements(symbols=3, longest=6), **settings, **DOUBLE)
     with torch.no_grad():
         layer.cells["l0"].weight_ih.fill_(0.1)
-        layer.cells["l0"].weight_ih[0, -1] = 10.0  # the context
-    given = Conditions(torch.tensor([[0.0], [1.0], [0.0]], dtype=torch.float64))
+        layer.cells["l0"].weight_ih[0, 2] = 10.0  # the context
+    attend = Attention("multiplicative", 4, 2, "before", **DOUBLE).over(torch.zeros(3, 2, 2, **DOUBLE))
+    given = Conditions(torch.tensor([[0.0], [1.0], [0.0]], **DOUBLE), attend=attend if before else None)
+    feeding = Free(steps=3) if how == "free" else Teacher()
     feeding.log_likelihood(decoder, Y, given, 0.0)
     assert layer.reports[0].converged.tolist() == [True, False, True]
     assert (layer.reports[0].evaluations > 0).all()
-    with torch.no_grad():
-        Scheduled(end=0.0).log_likelihood(decoder, Y, given, 0.0)
-    assert layer.reports == []  # those of an earlier call do not belong to a stream
+    if before:
+        with torch.no_grad():
+            feeding.log_likelihood(decoder, Y, given, 0.0)
+        assert layer.reports == []  # those of an earlier call do not belong to a stream
 
 
 def test_solutions_are_kept_by_key():

@@ -122,7 +122,8 @@ def main(words: list[str]) -> int:
     preset = preset_of(args.task, args.preset, given)
     if preset == "auto":
         if not isinstance(args.task, OwnData):
-            checks.fail("preset", f"be none for {args.task.name}: auto is for your own series", preset)
+            rule = f"be none for {args.task.name}: auto is for classes and values to predict in your own data"
+            checks.fail("preset", rule, preset)
         one_process_only("run --preset auto", "--preset none")
     config = RunConfig(task=args.task, model=args.model, training=args.training)
     config = translate.settled(forecast.settled(config))

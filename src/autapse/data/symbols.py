@@ -29,7 +29,7 @@ def split_text(text: str, separator: str) -> list[str]:
     return known.split() if separator else list(known)
 
 
-class Symbols:
+class SymbolTable:
     """The symbols that a text may have, with their numbers.
 
     Args:
@@ -37,7 +37,7 @@ class Symbols:
         separator: text between two symbols; empty for characters.
         other: the number of all symbols that are not in `names`.
 
-    >>> letters = Symbols("abc", "", other=-1)
+    >>> letters = SymbolTable("abc", "", other=-1)
     >>> letters.ids("cab!").tolist(), letters.text([0, 1, 1])
     ([2, 0, 1, -1], 'abb')
     """

@@ -80,7 +80,7 @@ class Conditions(NamedTuple):
     attend: Attend | None = None
 
     def select(self, index: Tensor) -> Conditions:  # [B']
-        """What some of the sequences depend on, in this order; one may occur several times."""
+        """The same for some sequences, in this order."""
         return Conditions(
             None if self.context is None else self.context[index],
             None if self.aligned is None else self.aligned[index],

@@ -175,6 +175,7 @@ class EncoderDecoder(DecoderModel):
         """
         return self.likelihood(self.given(x, lengths, keys), targets)
 
+    @torch.no_grad()
     def carry(self, x: Tensor, lengths: Any = None, state: Any = None, targets: Any = None) -> tuple[Any, Any]:
         with self.evaluating():
             given = self.given(x, lengths)
@@ -183,6 +184,7 @@ class EncoderDecoder(DecoderModel):
 
     # Use of a trained model -------------------------------------------------------------------------------------------
 
+    @torch.no_grad()
     def search(self, x: Tensor, lengths: Any = None, **settings: Any) -> Hypotheses:
         """The best translations of a batch, in evaluation mode.
 

@@ -87,17 +87,6 @@ class Model(nn.Module):
         """Where the parameters are."""
         return next(self.parameters()).device
 
-    @contextmanager
-    def evaluating(self) -> Iterator[None]:
-        """In evaluation mode for a while, without gradients."""
-        was_training = self.training
-        try:
-            with torch.no_grad():
-                self.eval()
-                yield
-        finally:
-            self.train(was_training)
-
     def converged(self) -> Tensor | None:  # [B]
         """Which sequences of the last call were solved; None if all were, or if no layer solves equations."""
         solved = [each for layer in self.layers() if (each := layer.converged()) is not None]
@@ -107,6 +96,16 @@ class Model(nn.Module):
         """Evaluations of the last call per sequence and layer; None for layers that solve no equations."""
         reports = [report for layer in self.layers() for report in layer.reports]
         return float(torch.stack([report.evaluations for report in reports]).mean()) if reports else None
+
+    @contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """Evaluation mode for a while; then the mode is what it was."""
+        was_training = self.training
+        self.eval()
+        try:
+            yield
+        finally:
+            self.train(was_training)
 
     @staticmethod
     def read(layer: Recurrent, x: Tensor, *args: Any, **keywords: Any) -> tuple[Any, Any]:  # [B, T, D] -> [B, T, H]

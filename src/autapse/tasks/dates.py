@@ -11,7 +11,7 @@ import numpy as np
 
 from autapse import checks
 from autapse.data.ragged import Ragged
-from autapse.data.symbols import Symbols
+from autapse.data.symbols import SymbolTable
 from autapse.tasks.base import IGNORE, SPLITS, Data, Generated, Kind, Metric, Signature, Split, WrittenShape, generator
 
 MONTHS = (
@@ -93,9 +93,9 @@ class Dates(Generated):
     def output_size(self) -> int:
         return len(TARGET)
 
-    def symbols(self) -> tuple[Symbols, Symbols]:
+    def symbols(self) -> tuple[SymbolTable, SymbolTable]:
         """The characters that are read, and those that are written."""
-        return Symbols(SOURCE, "", IGNORE), Symbols(TARGET, "", IGNORE)
+        return SymbolTable(SOURCE, "", IGNORE), SymbolTable(TARGET, "", IGNORE)
 
     def signature(self) -> Signature:
         return Signature(

@@ -17,7 +17,7 @@ import numpy as np
 from autapse import checks
 from autapse.data.formats.pairs import Pair, read_pairs
 from autapse.data.ragged import Ragged
-from autapse.data.symbols import SEPARATORS, Symbols, Units, split_text
+from autapse.data.symbols import SEPARATORS, SymbolTable, Units, split_text
 from autapse.data.vocabulary import UNKNOWN, Vocabulary
 from autapse.docstrings import inherited
 from autapse.tasks.base import IGNORE, Data, Kind, Metric, Signature, WrittenShape
@@ -32,7 +32,7 @@ ROOM = 1.5  # longest translation, relative to the longest target
 class TextSide(NamedTuple):
     """The sources or the targets of all pairs."""
 
-    symbols: Symbols
+    symbols: SymbolTable
     units: Units
     reason: str  # why these units
     lengths: np.ndarray  # [N] symbols per text, of the training pairs
@@ -108,7 +108,7 @@ class Translating(Stored):
             rule = f"leave some {units} to learn; the most frequent one occurs {max(counts.values())} times"
             checks.fail("min_count", rule, least)
         book = Vocabulary.of_counts(known, special=special)
-        symbols = Symbols(book.words(range(len(book))), separator, other=0 if special else IGNORE)
+        symbols = SymbolTable(book.words(range(len(book))), separator, other=0 if special else IGNORE)
         missing = sum(symbol not in known for text in asked for symbol in text) / max(sum(map(len, asked)), 1)
         return TextSide(symbols, units, reason, np.array([len(text) for text in texts]), missing)
 

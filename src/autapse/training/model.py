@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from autapse import checks
-from autapse.data.symbols import Symbols
+from autapse.data.symbols import SymbolTable
 from autapse.data.vocabulary import UNKNOWN
 from autapse.models import MODELS, Elements, EncoderDecoder, Generator, Model
 from autapse.models.feeding import parse_feeding
@@ -56,13 +56,13 @@ def make_model(task: Task, model: CellConfig, device: str = "cpu", signature: Si
     return made
 
 
-def _texts(known: Signature) -> tuple[Symbols | None, Symbols | None]:
+def _texts(known: Signature) -> tuple[SymbolTable | None, SymbolTable | None]:
     """What the numbers of symbols stand for, in the texts that are read and in those that are written."""
     written, (words, *others) = known.written, known.vocabularies or ((),)
     assert written is not None, "a task of this kind says what is written"
     other = words.index(UNKNOWN) if UNKNOWN in words else IGNORE
-    source = Symbols(words, written.source_separator, other) if words and not others else None
-    return source, Symbols(known.classes, written.separator, IGNORE) if known.classes else None
+    source = SymbolTable(words, written.source_separator, other) if words and not others else None
+    return source, SymbolTable(known.classes, written.separator, IGNORE) if known.classes else None
 
 
 def _stack(model: CellConfig) -> dict[str, Any]:
