@@ -64,13 +64,13 @@ def finish(console: Any, folder: Path, task: Translating) -> None:
         console.print("There is no test part, so nothing is scored.")
         return
     model: Any = load(folder, trust=True)  # its cell was imported for the training
-    chosen = test[:SHOWN]
+    chosen = test[:: max(1, len(test) // SHOWN)][:SHOWN]  # all parts of a sorted file
     for pair, made in zip(chosen, model.translate([pair.source for pair in chosen]), strict=True):
         right = model.target.split(made) == model.target.split(pair.target)
         wanted = "" if right else f"   (wanted: {pair.target})"
         console.print(f"  {pair.source} → {made}{wanted}")
     if model.attention is not None:
-        console.print(draw(folder, model, [pair.source for pair in test[:DRAWN]]))
+        console.print(draw(folder, model, [pair.source for pair in chosen[-DRAWN:]]))
 
 
 def draw(folder: Path, model: EncoderDecoder, texts: list[str]) -> str:

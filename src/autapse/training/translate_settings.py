@@ -16,7 +16,7 @@ MODEL: dict[str, Any] = {
     "condition": "state",
 }
 TRAINING: dict[str, Any] = {
-    "steps": 3000,
+    "steps": 2000,
     "seconds": 100.0,
     "batch_size": 32,
     "learning_rate": 3e-3,
