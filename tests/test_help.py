@@ -53,6 +53,8 @@ NO_EXAMPLE = {
     plots.Panel: "needs matplotlib, which is optional",
     plots.ForecastPanel: "needs matplotlib, which is optional",
     plots.plot_forecasts: "needs matplotlib, which is optional",
+    plots.AttentionPanel: "needs matplotlib, which is optional",
+    plots.plot_attention: "needs matplotlib, which is optional",
     training.ForecastErrors: "`forecast_errors` returns it and has an example",
     training.ForecastReport: "`forecast_report` returns it and has an example",
     plots.draw_svg: "needs matplotlib, which is optional",
@@ -66,7 +68,10 @@ def public(room: ModuleType) -> list[Any]:
 
 
 ROOMS = (training, auto, sklearn, models, autapse, layers, cells, gradient, unfold, solve)
-DRAWING = (plots.Panel, plots.ForecastPanel, plots.draw_svg, plots.plot_curves, plots.plot_forecasts)
+DRAWING = (
+    *(plots.Panel, plots.ForecastPanel, plots.draw_svg, plots.plot_curves, plots.plot_forecasts),
+    *(plots.AttentionPanel, plots.draw_attention, plots.plot_attention),
+)
 PUBLIC = list(dict.fromkeys([*(thing for room in ROOMS for thing in public(room)), contraction, *DRAWING]))
 
 

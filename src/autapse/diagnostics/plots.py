@@ -1,4 +1,4 @@
-"""Figures of learning curves and forecasts."""
+"""Figures of learning curves, forecasts and attention."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 from autapse import checks, files
 
 PANELS_IN_A_ROW = 3
+LABELLED = 80  # symbols on an axis that are still readable
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,67 @@ def plot_forecasts(path: Path, forecasts: Sequence[ForecastPanel]) -> None:
         axes.set(title=one.title, xlabel="steps")
         axes.grid(alpha=0.3)
         axes.legend(fontsize="small", loc="upper left")
+    files.write_bytes(path, _saved(figure, format="png", dpi=150))
+
+
+@dataclass(frozen=True)
+class AttentionPanel:
+    """The weights of an attention for one pair of sequences."""
+
+    weights: Sequence[Sequence[float]]  # [T_y, T_x]
+    source: Sequence[str]  # the symbols that were read
+    target: Sequence[str]  # the symbols that were written
+
+
+def draw_attention(
+    weights: Any, source: Sequence[str] = (), target: Sequence[str] = (), axes: Any = None, title: str = ""
+) -> Any:
+    """Draw how much of each symbol of a source is read for each symbol of a target.
+
+    Args:
+        weights: [T_y, T_x], from `model.attention_weights`.
+        source: the symbols that were read, for the x axis; without them there are numbers.
+        target: the symbols that were written, for the y axis.
+        axes: the axes of matplotlib to draw on; by default those of a new figure.
+        title: above the picture.
+
+    Returns:
+        The axes; `axes.figure.savefig(path)` writes the picture.
+
+    >>> axes = draw_attention([[0.9, 0.1], [0.2, 0.8]], source="ab", target="ba")
+    >>> [label.get_text() for label in axes.get_yticklabels()]
+    ['b', 'a']
+    """
+    rows = [list(map(float, row)) for row in weights]
+    columns = len(rows[0]) if rows else 0
+    for name, symbols, count in (("source", source, columns), ("target", target, len(rows))):
+        if len(symbols) not in (0, count):
+            checks.fail(name, f"have one symbol per {'column' if name == 'source' else 'row'}, {count}", len(symbols))
+    if axes is None:
+        axes = _figure(1.5 + 0.22 * max(columns, 8), 1.2 + 0.22 * max(len(rows), 6)).subplots()
+    axes.imshow(rows, cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
+    for axis, symbols in ((axes.xaxis, source), (axes.yaxis, target)):
+        if 0 < len(symbols) <= LABELLED:
+            long = axis is axes.xaxis and max(map(len, symbols)) > 1
+            shown = ["␣" if symbol == " " else symbol for symbol in symbols]
+            axis.set_ticks(range(len(symbols)), shown, fontsize="small", rotation=60 if long else 0)
+    axes.set(xlabel="read", ylabel="written", title=title)
+    return axes
+
+
+def plot_attention(path: Path, panels: Sequence[AttentionPanel]) -> None:
+    """Draw the attention of several pairs below one another, as a PNG file.
+
+    Args:
+        path: the file.
+        panels: what to draw.
+    """
+    longest = max(len(panel.source) for panel in panels)
+    heights = [1.5 + 0.22 * len(panel.target) for panel in panels]
+    figure = _figure(min(2 + 0.22 * longest, 20), min(sum(heights), 30))
+    every = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights).flat
+    for axes, panel in zip(every, panels, strict=True):
+        draw_attention(panel.weights, panel.source, panel.target, axes)
     files.write_bytes(path, _saved(figure, format="png", dpi=150))
 
 

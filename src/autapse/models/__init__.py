@@ -1,6 +1,8 @@
 """Models: recurrent layers with a head. Tasks train them, and they can be used on their own."""
 
+from autapse.models.attention import Attention
 from autapse.models.base import SequenceModel
+from autapse.models.beam import Hypotheses
 from autapse.models.classifier import Classifier
 from autapse.models.decoder import Conditions, Decoder, Elements
 from autapse.models.encoder_decoder import EncoderDecoder
@@ -15,6 +17,7 @@ from autapse.models.question_answering import QuestionAnswering
 from autapse.models.regressor import Regressor, StepRegressor
 from autapse.models.stream import ModelStream
 from autapse.models.tagger import Tagger
+from autapse.models.texts import Translation
 
 MODELS: dict[str, type[SequenceModel]] = {  # those that read a sequence, by kind of task
     "classification": Classifier,
@@ -28,6 +31,7 @@ MODELS: dict[str, type[SequenceModel]] = {  # those that read a sequence, by kin
 
 __all__ = [
     "MODELS",
+    "Attention",
     "Classifier",
     "Conditions",
     "Decoder",
@@ -37,6 +41,7 @@ __all__ = [
     "Forecaster",
     "Free",
     "Generator",
+    "Hypotheses",
     "LanguageModel",
     "Model",
     "ModelStream",
@@ -48,4 +53,5 @@ __all__ = [
     "StepRegressor",
     "Tagger",
     "Teacher",
+    "Translation",
 ]

@@ -230,8 +230,7 @@ class SequenceModel(Model):
     @property
     def solutions(self) -> Solutions | None:
         """The solutions that the layer keeps by key, or None; `keys` name the sequences of a batch."""
-        solutions = getattr(self.layer.strategy, "solutions", None)
-        return solutions if solutions is not None and solutions.limit else None
+        return self.kept(self.layer)
 
     def _prepared(self, x: Tensor, lengths: Any) -> tuple[Tensor, Any, bool]:
         """What the recurrent layer reads, its lengths, and whether x is a single sequence, [T, D]."""

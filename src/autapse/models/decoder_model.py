@@ -47,10 +47,19 @@ class DecoderModel(Model):
         Returns:
             [B, T], or with an end symbol [B, T + 1].
         """
+        return self.likelihood(self.given(x, lengths), targets)
+
+    def likelihood(self, given: Conditions, targets: Any) -> Tensor:  # [B, T]
+        """The log-likelihood of each element of the targets, without the gradient of unsolved sequences.
+
+        Args:
+            given: what the sequences depend on.
+            targets: the sequences, `Padded(values, lengths)`.
+        """
         if not isinstance(targets, Padded):
             checks.fail("targets", "be Padded(values, lengths)", type(targets).__name__, kind=checks.KindError)
         feeding = self.feeding if self.training else Teacher()
-        return self._masked(feeding.log_likelihood(self.decoder, targets, self.given(x, lengths), self.progress))
+        return self._masked(feeding.log_likelihood(self.decoder, targets, given, self.progress))
 
     def carry(self, x: Tensor, lengths: Any = None, state: Any = None, targets: Any = None) -> tuple[Any, Any]:
         return self(x, lengths, targets), None

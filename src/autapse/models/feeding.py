@@ -19,7 +19,7 @@ from autapse.layers.registry import parse_options
 from autapse.models.decoder import Conditions, Decoder
 from autapse.models.heads import Draw
 from autapse.models.padding import Padded
-from autapse.models.stepping import at_every_step, mapped
+from autapse.models.stepping import StepReports, at_every_step, mapped
 from autapse.models.walk import DecoderWalk
 from autapse.sequences.lengths import running
 
@@ -116,6 +116,8 @@ class Free(Feeding):
         output, states = decoder.run(
             decoder.inputs(decoder.fed(wanted), wanted.lengths, given), wanted.lengths, given, return_states=True
         )
+        reports = StepReports(decoder.layer, len(output))
+        reports.add(torch.arange(len(output)))
         total = decoder.elements_likelihood(output, wanted)
         state, place = at_every_step(decoder.layer, states), torch.arange(output[..., 0].numel(), device=output.device)
         output = output.flatten(0, 1)
@@ -127,9 +129,11 @@ class Free(Feeding):
             fed = decoder.previous.soft(decoder.head.expected(output[kept]))
             x = decoder.inputs_at(fed, place // steps, place % steps, wanted.lengths, given)
             output, state = _step(decoder, x, mapped(partial(torch.index_select, dim=1, index=kept), state))
+            reports.add(place // steps)
             ahead = Padded(wanted.values.flatten(0, 1)[place, None], (lengths[place // steps] - place % steps).cpu())
             each = decoder.elements_likelihood(output[:, None], ahead)[:, 0]
             total = total.flatten().index_add(0, place, each).view(total.shape)
+        reports.give()
         predictions = (torch.arange(steps, device=total.device) + 1).clamp(max=self.steps)
         return total / predictions + decoder.length_likelihood(given, wanted.lengths, total)
 
@@ -188,5 +192,6 @@ def _one_by_one(
         rows.append(walk(fed))
         if t + 1 < len(running_at):
             fed = choose(rows[-1], truth[:count, t + 1])
+    walk.report()
     features = pad_sequence(rows)[torch.argsort(order)]
     return decoder.log_likelihood(features, wanted, given)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import torch
@@ -75,6 +76,17 @@ class Model(nn.Module):
         """The solutions that a layer keeps by key, or None; `keys` name the sequences of a batch."""
         return None
 
+    @staticmethod
+    def kept(layer: Recurrent) -> Solutions | None:
+        """The solutions that a layer keeps by key, or None if it keeps none."""
+        solutions = getattr(layer.strategy, "solutions", None)
+        return solutions if solutions is not None and solutions.limit else None
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are."""
+        return next(self.parameters()).device
+
     def converged(self) -> Tensor | None:  # [B]
         """Which sequences of the last call were solved; None if all were, or if no layer solves equations."""
         solved = [each for layer in self.layers() if (each := layer.converged()) is not None]
@@ -84,6 +96,16 @@ class Model(nn.Module):
         """Evaluations of the last call per sequence and layer; None for layers that solve no equations."""
         reports = [report for layer in self.layers() for report in layer.reports]
         return float(torch.stack([report.evaluations for report in reports]).mean()) if reports else None
+
+    @contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """Evaluation mode for a while; then the mode is what it was."""
+        was_training = self.training
+        self.eval()
+        try:
+            yield
+        finally:
+            self.train(was_training)
 
     @staticmethod
     def read(layer: Recurrent, x: Tensor, *args: Any, **keywords: Any) -> tuple[Any, Any]:  # [B, T, D] -> [B, T, H]

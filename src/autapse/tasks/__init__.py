@@ -29,6 +29,7 @@ from autapse.tasks.base import (
     majority_error,
 )
 from autapse.tasks.copy import Copy
+from autapse.tasks.dates import Dates
 from autapse.tasks.digits import Digits
 from autapse.tasks.forecast import Forecast, ForecastArrays, Forecasting
 from autapse.tasks.images import CIFAR10, MNIST, FashionMNIST, NoisyCIFAR10
@@ -40,15 +41,16 @@ from autapse.tasks.reviews import IMDB, Yelp
 from autapse.tasks.series import Archive, OwnSeries
 from autapse.tasks.speech import Speech
 from autapse.tasks.stored import Stored
+from autapse.tasks.translate import OwnPairs, TextPairs, Translating
 from autapse.tasks.walk import Walk
 from autapse.tasks.walk_variance import WalkVariance
 
-GENERATED: tuple[type[Generated], ...] = (Adding, Copy, Reverse, Digits, Pointers, Walk, WalkVariance)
+GENERATED: tuple[type[Generated], ...] = (Adding, Copy, Reverse, Dates, Digits, Pointers, Walk, WalkVariance)
 STORED: tuple[type[Stored], ...] = (
     *(MNIST, FashionMNIST, CIFAR10, NoisyCIFAR10, HAR, DSA, Speech, Yelp, IMDB),
     *(PTB, POS, BAbI, Archive, OwnSeries),
 )
-EVERY: tuple[type[Task], ...] = (*GENERATED, *STORED, Forecast)
+EVERY: tuple[type[Task], ...] = (*GENERATED, *STORED, Forecast, OwnPairs)
 TASKS: dict[str, type[Task]] = {task.name: task for task in EVERY}
 
 
@@ -98,6 +100,7 @@ __all__ = [
     "BAbI",
     "Copy",
     "Data",
+    "Dates",
     "Digits",
     "FashionMNIST",
     "Forecast",
@@ -107,6 +110,7 @@ __all__ = [
     "Kind",
     "Metric",
     "NoisyCIFAR10",
+    "OwnPairs",
     "OwnSeries",
     "Pointers",
     "Reverse",
@@ -115,6 +119,8 @@ __all__ = [
     "Split",
     "Stored",
     "Task",
+    "TextPairs",
+    "Translating",
     "Walk",
     "WalkVariance",
     "Yelp",

@@ -24,7 +24,15 @@ Kind = Literal[
     "generation",
     "translation",
 ]
-Metric = Literal["mean squared error", "error rate", "cross-entropy", "perplexity", "nats per step", "wrong sequences"]
+Metric = Literal[
+    "mean squared error",
+    "error rate",
+    "cross-entropy",
+    "perplexity",
+    "nats per step",
+    "wrong sequences",
+    "symbol error rate",
+]
 Split = Literal["train", "validation", "test"]
 Intervals = Literal["quantile", "gaussian", "none"]
 Transform = Callable[[np.ndarray, np.random.Generator], np.ndarray]
@@ -127,7 +135,8 @@ class WrittenShape:
         scale: Standard deviation of each column with values.
         columns: Names of the columns; empty if they have no names.
         gaps: Whether elements may be missing.
-        separator: Text between two symbols, when they are printed.
+        separator: Text between two symbols, when they are printed; empty for characters.
+        source_separator: The same for the symbols of a source.
 
     Example:
         >>> WrittenShape(longest=40).depends
@@ -143,6 +152,7 @@ class WrittenShape:
     columns: tuple[str, ...] = ()
     gaps: bool = False
     separator: str = " "
+    source_separator: str = " "
 
     @property
     def symbols(self) -> bool:

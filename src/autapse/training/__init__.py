@@ -13,11 +13,12 @@ if TYPE_CHECKING:
     from autapse.training.loading import find_run, load, load_run
     from autapse.training.loop import Fitted, Loop, fit
     from autapse.training.model import make_model
-    from autapse.training.model_config import ModelConfig
+    from autapse.training.model_config import ModelConfig, TranslatorConfig, WriterConfig
     from autapse.training.objectives import Objective, objective
     from autapse.training.rescue import Diverged
     from autapse.training.summary import Summary
     from autapse.training.trainer import Interrupted, Trainer, train
+    from autapse.training.translate_settings import translate_config
 
 __all__ = [
     "Diverged",
@@ -33,6 +34,8 @@ __all__ = [
     "Tensors",
     "Trainer",
     "TrainingConfig",
+    "TranslatorConfig",
+    "WriterConfig",
     "evaluate",
     "find_run",
     "fit",
@@ -44,6 +47,7 @@ __all__ = [
     "make_model",
     "objective",
     "train",
+    "translate_config",
 ]
 
 __getattr__ = lazy(
@@ -62,5 +66,6 @@ __getattr__ = lazy(
         "autapse.training.loop": "Fitted Loop fit",
         "autapse.training.trainer": "Interrupted Trainer train",
         "autapse.training.rescue": "Diverged",
+        "autapse.training.translate_settings": "translate_config",
     },
 )

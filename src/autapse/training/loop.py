@@ -180,10 +180,10 @@ class Loop:
         return float(loss.detach())
 
     def _output(self, batch: Batch, sequences: list[int]) -> Tensor:
+        keys = {} if self.model.solutions is None else {"keys": sequences}
         if self.model.feeds_back:
-            return self.model(batch.inputs, batch.lengths, targets=batch.padded_targets)
+            return self.model(batch.inputs, batch.lengths, targets=batch.padded_targets, **keys)
         if not self.model.carries:
-            keys = {} if self.model.solutions is None else {"keys": sequences}
             return self.model(batch.inputs, batch.lengths, **keys)
         output, state = self.model(batch.inputs, batch.lengths, state=None if batch.fresh else self.carried)
         self.carried = mapped(Tensor.detach, state)  # gradients do not reach back into the piece before

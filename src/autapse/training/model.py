@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from autapse import checks
+from autapse.data.symbols import SymbolTable
+from autapse.data.vocabulary import UNKNOWN
 from autapse.models import MODELS, Elements, EncoderDecoder, Generator, Model
 from autapse.models.feeding import parse_feeding
-from autapse.tasks import Signature, Task
+from autapse.tasks import IGNORE, Signature, Task
 from autapse.tasks.base import ForecastShape
 from autapse.training.config import RunConfig
 from autapse.training.model_config import CellConfig, ModelConfig, TranslatorConfig, fitted
@@ -49,7 +51,18 @@ def make_model(task: Task, model: CellConfig, device: str = "cpu", signature: Si
     else:
         made = _writer(model, known, embedding, device)
     made.classes, made.channels = known.classes, known.channels
+    if isinstance(made, EncoderDecoder):
+        made.source, made.target = _texts(known)
     return made
+
+
+def _texts(known: Signature) -> tuple[SymbolTable | None, SymbolTable | None]:
+    """What the numbers of symbols stand for, in the texts that are read and in those that are written."""
+    written, (words, *others) = known.written, known.vocabularies or ((),)
+    assert written is not None, "a task of this kind says what is written"
+    other = words.index(UNKNOWN) if UNKNOWN in words else IGNORE
+    source = SymbolTable(words, written.source_separator, other) if words and not others else None
+    return source, SymbolTable(known.classes, written.separator, IGNORE) if known.classes else None
 
 
 def _stack(model: CellConfig) -> dict[str, Any]:
@@ -112,20 +125,19 @@ def _writer(model: Any, known: Signature, embedding: tuple[int, ...], device: st
     }
     words = [len(names) for names in known.vocabularies]
     inputs = {**_scaling(known), "vocabularies": words, "embedding_size": (embedding or (size,))[: len(words)]}
-    elements = Elements(symbols=symbols, components=model.components, **shape)
-    ending = None if model.ending == "auto" else model.ending
     if isinstance(model, TranslatorConfig):
+        names = ("encoder_size", "encoder_layers", "bidirectional", "attention", "attend")
         return EncoderDecoder(
             model.cell,
-            elements,
+            Elements(symbols=symbols, **shape),
             known.input_size,
             encoder=None if model.encoder == "same" else model.encoder,
-            encoder_size=model.encoder_size,
-            bidirectional=model.bidirectional,
             inputs=inputs,
-            **({} if ending is None else {"ending": ending}),
+            **{name: getattr(model, name) for name in names},
             **settings,
         )
+    elements = Elements(symbols=symbols, components=model.components, **shape)
+    ending = None if model.ending == "auto" else model.ending
     depends: Any = written.depends
     return Generator(model.cell, elements, depends, known.input_size, inputs=inputs, ending=ending, **settings)
 

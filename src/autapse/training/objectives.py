@@ -20,6 +20,7 @@ from autapse.tasks.forecast import Forecasting
 from autapse.training.config import TrainingConfig
 from autapse.training.feeds import Batch
 from autapse.training.forecast_losses import forecast_losses
+from autapse.training.scores import edits_of
 
 
 class Objective(NamedTuple):
@@ -55,6 +56,8 @@ def objective(task: Task) -> Objective:
     if task.kind == "generation":
         return Objective(_unlikelihood, _unlikelihood, _elements)
     if task.kind == "translation":
+        if task.metric == "symbol error rate":
+            return Objective(_unlikelihood, _wrong_symbols, _elements, score_count=_elements)
         return Objective(_unlikelihood, _wrong_sequences, _elements, score_count=_sequences)
     if task.metric == "perplexity":
         return Objective(_cross_entropy, _cross_entropy, _valid, _perplexity)
@@ -145,12 +148,12 @@ def _unlikelihood(output: Tensor | Translated, target: Tensor) -> Tensor:
 
 def _wrong_sequences(output: Translated, target: Tensor) -> Tensor:
     """Sequences with a wrong symbol or a wrong length."""
-    made, (wide, steps) = output.sequences, (output.sequences.values.shape[1], target.shape[1])
-    inside = torch.arange(wide) < made.lengths[:, None]
-    symbols = torch.where(inside.to(target.device), made.values, IGNORE)
-    longest = max(wide, steps)
-    same = F.pad(symbols, (0, longest - wide), value=IGNORE) == F.pad(target, (0, longest - steps), value=IGNORE)
-    return (~same.all(1)).sum()
+    return torch.tensor(int((edits_of(output) > 0).sum()))
+
+
+def _wrong_symbols(output: Translated, target: Tensor) -> Tensor:
+    """Symbols to change, to add or to remove."""
+    return torch.tensor(int(edits_of(output).sum()))
 
 
 def _cross_entropy(output: Tensor, target: Tensor) -> Tensor:

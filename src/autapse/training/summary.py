@@ -67,6 +67,10 @@ class Summary(Record, Mapping[str, Any]):
     """For values: share of their variance that is explained, the mean over all values."""
     mean_absolute_error: float | None = None
     """For values: mean absolute error, in the unit of the targets."""
+    wrong_sequences: float | None = None
+    """For translations: share of the sequences with a mistake."""
+    symbol_error_rate: float | None = None
+    """For translations: symbols to change, to add or to remove, per symbol of the targets."""
 
     @property
     def trivial(self) -> bool:
