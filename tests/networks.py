@@ -327,6 +327,10 @@ def spectral(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> Stat
     return (ACT[o.get("nonlinearity", "tanh")](p["weight_ih"] @ x + R @ h + plus(p, "bias_h")),)
 
 
+def feedforward(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
+    return (ACT[o.get("nonlinearity", "tanh")](p["weight_ih"] @ x + plus(p, "bias_h")),)
+
+
 def leaky(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
     (h,) = state
     if o.get("learn_tau"):
@@ -446,7 +450,11 @@ _SOLVED_VARIANTS: list[tuple[str, dict[str, Any]]] = [
 SOLVED = [Network(name, {}, equation) for name, equation in _SOLVED.items()]
 SOLVED_VARIANTS = [*SOLVED, *[Network(name, options, _SOLVED[name]) for name, options in _SOLVED_VARIANTS]]
 
-every_layer = pytest.mark.parametrize("network", [*BASIC, *SOLVED], ids=str)
-every_variant = pytest.mark.parametrize("network", [*VARIANTS, *SOLVED_VARIANTS], ids=str)
+# Networks that read no state. They have no form and no kernel either.
+POINTWISE = [Network("Feedforward", {}, feedforward)]
+POINTWISE_VARIANTS = [*POINTWISE, Network("Feedforward", {"nonlinearity": "relu"}, feedforward)]
+
+every_layer = pytest.mark.parametrize("network", [*BASIC, *SOLVED, *POINTWISE], ids=str)
+every_variant = pytest.mark.parametrize("network", [*VARIANTS, *SOLVED_VARIANTS, *POINTWISE_VARIANTS], ids=str)
 every_form_layer = pytest.mark.parametrize("network", BASIC, ids=str)
 every_form_variant = pytest.mark.parametrize("network", VARIANTS, ids=str)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         EquilibriumTanh,
         FastGRNN,
         FastRNN,
+        Feedforward,
         Implicit,
         ImplicitGRU,
         ImplicitLSTM,
@@ -50,6 +51,7 @@ __all__ = [
     "EquilibriumTanh",
     "FastGRNN",
     "FastRNN",
+    "Feedforward",
     "Implicit",
     "ImplicitGRU",
     "ImplicitLSTM",
@@ -76,7 +78,7 @@ __getattr__ = lazy(
         "autapse": "cells gradient models native solve tasks training unfold",
         "autapse.cells": "Cell",
         "autapse.layers": "ERNN GRU IRNN LSTM RIN RNN UGRNN Antisymmetric Equilibrium EquilibriumLinear "
-        "EquilibriumTanh FastGRNN FastRNN Implicit ImplicitGRU ImplicitLSTM ImplicitMidpoint LeakyRNN "
+        "EquilibriumTanh FastGRNN FastRNN Feedforward Implicit ImplicitGRU ImplicitLSTM ImplicitMidpoint LeakyRNN "
         "OrthogonalRNN Recurrent SpectralRNN from_torch",
         "autapse.training.loading": "load",
     },

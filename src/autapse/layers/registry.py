@@ -40,6 +40,7 @@ LAYERS: dict[str, type[Layer]] = {
         layers.LeakyRNN,
         layers.ImplicitGRU,
         layers.ImplicitLSTM,
+        layers.Feedforward,
     )
 }
 

@@ -111,7 +111,8 @@ class Decoder(nn.Module):
         dropout: probability of dropping an output between layers.
         ending: how the length is modelled.
         context_size: size of the vector that a sequence depends on; 0 if there is none.
-        condition: how the vector reaches the layer: as an `input` at each step, as its initial `state`, or `both`.
+        condition: how the vector reaches the layer: as an `input` at each step, as its initial `state`, or `both`. A
+            layer that reads no state, such as `feedforward`, has no initial state: it reads the vector as an input.
         context_map: how the vector becomes a state: `linear`, or an `mlp` with a hidden layer.
         aligned_size: features of a sequence of the same length that each step depends on; 0 if there is none.
         attended_size: features that attention adds to the input of each step; 0 if there are none.
@@ -171,7 +172,10 @@ class Decoder(nn.Module):
         initialise(self.layer, initialisation)
 
     def _starts(self, context_size: int) -> bool:
-        return context_size > 0 and self.condition != "input"
+        if self.condition == "state" and not self.layer.reads_state:
+            rule = f"be input for {self.layer.cell_class.__name__}, which reads no state"
+            checks.fail("condition", rule, self.condition)
+        return context_size > 0 and self.condition != "input" and self.layer.reads_state
 
     def _make_previous(self, embedding_size: int, where: dict[str, Any]) -> Previous:
         made = self.elements
@@ -197,7 +201,7 @@ class Decoder(nn.Module):
     def _make_head(self, features: int, where: dict[str, Any]) -> Head:
         made = self.elements
         if made.symbols:
-            return Categorical(features, made.symbols + (self.ending == "end"), **where)
+            return Categorical(features, made.symbols, self.ending == "end", **where)
         return Mixture(features, made.values, made.binary, made.components, made.mean, made.scale, **where)
 
     # All steps at once ------------------------------------------------------------------------------------------
@@ -312,18 +316,13 @@ class Decoder(nn.Module):
         assert self.count is not None, "only with ending=count"
         return self.count(self.count.weight.new_zeros(count, 1) if given.context is None else given.context)
 
-    def drawn(self, features: Tensor, draw: Draw) -> Tensor:  # [..., F] -> element
-        """A sample of each element; not the end."""
-        if isinstance(self.head, Categorical):
-            return self.head.sample(features, draw, self.elements.symbols)
-        return self.head.sample(features, draw)
-
     def drawn_or_over(self, features: Tensor, draw: Draw) -> tuple[Tensor, Tensor]:  # [B, F] -> element, [B] bool
         """A sample of each element, and whether its sequence is over."""
         if self.stop is None:
-            symbol = self.head.sample(features, draw)
+            assert isinstance(self.head, Categorical), "values have no end symbol"
+            symbol = self.head.sample_or_end(features, draw)
             over = symbol == self.elements.symbols
             return torch.where(over, 0, symbol), over
         chance = (self.stop(features)[:, 0].double() / draw.temperature).sigmoid()
-        uniform = torch.empty_like(chance).uniform_(generator=draw.generator)
-        return self.drawn(features, draw), uniform < chance
+        uniform = torch.full_like(chance, 0.5) if draw.mean else torch.empty_like(chance).uniform_(generator=draw.generator)
+        return self.head.sample(features, draw), uniform < chance

@@ -83,7 +83,7 @@ class Scheduled(Feeding):
         chance = self.probability(progress)
 
         def mixed(features: Tensor, truth: Tensor) -> Tensor:
-            own = decoder.previous(decoder.drawn(features, Draw()))
+            own = decoder.previous(decoder.head.sample(features, Draw()))
             chosen = torch.rand(len(truth), 1, device=truth.device) < chance
             return torch.where(chosen, own, truth)
 
