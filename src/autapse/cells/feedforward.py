@@ -15,9 +15,9 @@ from autapse.forms import ACTIVATIONS, State
 class Feedforward(Cell):
     """h' = act(W·x + b)
 
-    No state is read, so all steps of a sequence are computed at once, and h0 has no effect. As the network of an
-    `autapse.models.Generator` it has the output recurrence of the textbook (figure 10.4): its only memory is the element
-    before, which is one of its inputs. W starts uniform in ±1/√D for D features, as in torch.nn.Linear; b = 0.
+    No state is read, so all steps of a sequence are computed at once, and h0 has no effect. As the network of a
+    Generator it has the output recurrence of the textbook (figure 10.4): its only memory is the element before, which
+    is one of its inputs. W starts uniform in ±1/√D for D features, as in torch.nn.Linear; b = 0.
 
     Args:
         nonlinearity: act, one of "tanh", "relu", "sigmoid" and "identity".

@@ -79,6 +79,14 @@ class Conditions(NamedTuple):
     aligned: Tensor | None = None
     attend: Attend | None = None
 
+    def select(self, index: Tensor) -> Conditions:  # [B']
+        """The same for some sequences, in this order."""
+        return Conditions(
+            None if self.context is None else self.context[index],
+            None if self.aligned is None else self.aligned[index],
+            None if self.attend is None else self.attend.select(index),
+        )
+
 
 class Attend(Protocol):
     """Attention of a decoder to something else. `state` is what it carries from step to step; None at the start."""
@@ -324,5 +332,6 @@ class Decoder(nn.Module):
             over = symbol == self.elements.symbols
             return torch.where(over, 0, symbol), over
         chance = (self.stop(features)[:, 0].double() / draw.temperature).sigmoid()
-        uniform = torch.full_like(chance, 0.5) if draw.mean else torch.empty_like(chance).uniform_(generator=draw.generator)
-        return self.head.sample(features, draw), uniform < chance
+        limit = torch.full_like(chance, 0.5)
+        limit = limit if draw.mean else limit.uniform_(generator=draw.generator)
+        return self.head.sample(features, draw), limit < chance

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import torch
@@ -84,6 +85,16 @@ class Model(nn.Module):
         """Evaluations of the last call per sequence and layer; None for layers that solve no equations."""
         reports = [report for layer in self.layers() for report in layer.reports]
         return float(torch.stack([report.evaluations for report in reports]).mean()) if reports else None
+
+    @contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """Evaluation mode for a while; then the mode is what it was."""
+        was_training = self.training
+        self.eval()
+        try:
+            yield
+        finally:
+            self.train(was_training)
 
     @staticmethod
     def read(layer: Recurrent, x: Tensor, *args: Any, **keywords: Any) -> tuple[Any, Any]:  # [B, T, D] -> [B, T, H]

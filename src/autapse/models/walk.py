@@ -58,9 +58,4 @@ class DecoderWalk:
         self._stepping.select(index)
         self._output, self._lengths = self._output[index], self._lengths[index.cpu()]
         self._attention = mapped(lambda part: part[index], self._attention)
-        given = self._given
-        self._given = Conditions(
-            None if given.context is None else given.context[index],
-            None if given.aligned is None else given.aligned[index],
-            None if given.attend is None else given.attend.select(index),
-        )
+        self._given = self._given.select(index)

@@ -6,6 +6,7 @@ from typing import Any
 
 from autapse import checks
 from autapse.models import MODELS, Elements, EncoderDecoder, Generator, Model
+from autapse.models.decoder_model import DecoderModel
 from autapse.models.feeding import parse_feeding
 from autapse.tasks import Signature, Task
 from autapse.tasks.base import ForecastShape
@@ -49,6 +50,8 @@ def make_model(task: Task, model: CellConfig, device: str = "cpu", signature: Si
     else:
         made = _writer(model, known, embedding, device)
     made.classes, made.channels = known.classes, known.channels
+    if isinstance(made, DecoderModel) and known.written is not None:
+        made.separator, made.columns, made.words = known.written.separator, known.written.columns, known.vocabularies
     return made
 
 
