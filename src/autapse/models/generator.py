@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -204,6 +205,31 @@ class Generator(DecoderModel):
         if isinstance(sequences, Padded):
             return made
         return passed.shown(made)[0] if single else passed.shown(made)
+
+    def free_running_errors(self, sequences: Any, primed: int, x: Any = None) -> np.ndarray:  # [steps]
+        """How well the model continues sequences of values by itself, over the steps after the known beginning.
+
+        Args:
+            sequences: many, as in `log_likelihood`, with more than `primed` steps each.
+            primed: steps that the model reads. Then it reads the means of its own predictions.
+            x: what they depend on, as in `sample`, one for each sequence.
+
+        Returns:
+            The mean squared error 1, 2, … steps ahead, in units of the variance of the training data. Values that are
+            missing do not count.
+        """
+        if not self.decoder.elements.values:
+            checks.fail("sequences", "be values for free-running errors", "symbols")
+        y, _ = Passed(self).sequences(sequences)
+        checks.integer("primed", primed, minimum=1, maximum=int(y.lengths.min()) - 1)
+        begun = Padded(y.values[:, :primed], torch.full_like(y.lengths, primed))
+        lengths = None if self.depends == "sequence" else y.lengths.tolist()
+        count = 1 if x is not None else len(y.values)
+        made = self.sample(x, count, start=begun, lengths=lengths, mean=True).values
+        columns = self.decoder.elements.values
+        error = ((made - y.values)[:, primed:, :columns] / self.decoder.head.scale).square().cpu().numpy()
+        error[(torch.arange(primed, made.shape[1]) >= y.lengths[:, None]).numpy()] = np.nan
+        return np.nanmean(error, axis=(0, 2))
 
     def _random(self, seed: int) -> torch.Generator:
         return torch.Generator(self.device).manual_seed(checks.seed("seed", seed))

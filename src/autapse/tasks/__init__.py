@@ -28,10 +28,14 @@ from autapse.tasks.base import (
     generator,
     majority_error,
 )
+from autapse.tasks.brackets import Brackets
 from autapse.tasks.copy import Copy
 from autapse.tasks.digits import Digits
 from autapse.tasks.forecast import Forecast, ForecastArrays, Forecasting
+from autapse.tasks.generation import Generation
 from autapse.tasks.images import CIFAR10, MNIST, FashionMNIST, NoisyCIFAR10
+from autapse.tasks.mackey_glass import MackeyGlass
+from autapse.tasks.pendulum import Pendulum
 from autapse.tasks.pos import POS
 from autapse.tasks.ptb import PTB
 from autapse.tasks.reverse import Reverse
@@ -39,10 +43,14 @@ from autapse.tasks.reviews import IMDB, Yelp
 from autapse.tasks.series import Archive, OwnSeries
 from autapse.tasks.speech import Speech
 from autapse.tasks.stored import Stored
+from autapse.tasks.strokes import Strokes
 from autapse.tasks.walk import Walk
 from autapse.tasks.walk_variance import WalkVariance
 
-GENERATED: tuple[type[Generated], ...] = (Adding, Copy, Reverse, Digits, Walk, WalkVariance)
+GENERATED: tuple[type[Generated], ...] = (
+    *(Adding, Copy, Reverse, Digits, Walk, WalkVariance),
+    *(Brackets, MackeyGlass, Pendulum, Strokes),
+)
 STORED: tuple[type[Stored], ...] = (
     *(MNIST, FashionMNIST, CIFAR10, NoisyCIFAR10, HAR, DSA, Speech, Yelp, IMDB),
     *(PTB, POS, BAbI, Archive, OwnSeries),
@@ -95,6 +103,7 @@ __all__ = [
     "Archive",
     "ArrayTask",
     "BAbI",
+    "Brackets",
     "Copy",
     "Data",
     "Digits",
@@ -103,15 +112,19 @@ __all__ = [
     "ForecastArrays",
     "Forecasting",
     "Generated",
+    "Generation",
     "Kind",
+    "MackeyGlass",
     "Metric",
     "NoisyCIFAR10",
     "OwnSeries",
+    "Pendulum",
     "Reverse",
     "Signature",
     "Speech",
     "Split",
     "Stored",
+    "Strokes",
     "Task",
     "Walk",
     "WalkVariance",

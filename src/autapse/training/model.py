@@ -116,7 +116,8 @@ def _writer(model: Any, known: Signature, embedding: tuple[int, ...], device: st
     words = [len(names) for names in known.vocabularies]
     inputs = {**_scaling(known), "vocabularies": words, "embedding_size": (embedding or (size,))[: len(words)]}
     elements = Elements(symbols=symbols, components=model.components, **shape)
-    ending = None if model.ending == "auto" else model.ending
+    usual: Any = "given" if written.one_length else None
+    ending: Any = usual if model.ending == "auto" else model.ending
     if isinstance(model, TranslatorConfig):
         return EncoderDecoder(
             model.cell,
