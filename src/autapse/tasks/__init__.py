@@ -37,7 +37,7 @@ from autapse.tasks.images import CIFAR10, MNIST, FashionMNIST, NoisyCIFAR10
 from autapse.tasks.mackey_glass import MackeyGlass
 from autapse.tasks.pendulum import Pendulum
 from autapse.tasks.pos import POS
-from autapse.tasks.ptb import PTB
+from autapse.tasks.ptb import PTB, PTBCharacters
 from autapse.tasks.reverse import Reverse
 from autapse.tasks.reviews import IMDB, Yelp
 from autapse.tasks.series import Archive, OwnSeries
@@ -53,7 +53,7 @@ GENERATED: tuple[type[Generated], ...] = (
 )
 STORED: tuple[type[Stored], ...] = (
     *(MNIST, FashionMNIST, CIFAR10, NoisyCIFAR10, HAR, DSA, Speech, Yelp, IMDB),
-    *(PTB, POS, BAbI, Archive, OwnSeries),
+    *(PTB, PTBCharacters, POS, BAbI, Archive, OwnSeries),
 )
 EVERY: tuple[type[Task], ...] = (*GENERATED, *STORED, Forecast)
 TASKS: dict[str, type[Task]] = {task.name: task for task in EVERY}
@@ -118,6 +118,7 @@ __all__ = [
     "Metric",
     "NoisyCIFAR10",
     "OwnSeries",
+    "PTBCharacters",
     "Pendulum",
     "Reverse",
     "Signature",

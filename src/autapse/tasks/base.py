@@ -24,7 +24,15 @@ Kind = Literal[
     "generation",
     "translation",
 ]
-Metric = Literal["mean squared error", "error rate", "cross-entropy", "perplexity", "nats per step", "wrong sequences"]
+Metric = Literal[
+    "mean squared error",
+    "error rate",
+    "cross-entropy",
+    "perplexity",
+    "bits per character",
+    "nats per step",
+    "wrong sequences",
+]
 Split = Literal["train", "validation", "test"]
 Intervals = Literal["quantile", "gaussian", "none"]
 Transform = Callable[[np.ndarray, np.random.Generator], np.ndarray]
