@@ -168,7 +168,8 @@ def test_baselines_are_counts_by_hand(kind, data):
     total = sum(counts.values())
     expected = 1 - max(counts.values()) / total
     if issubclass(kind, PTB):
-        expected = math.exp(-sum(n / total * math.log(n / total) for n in counts.values()))
+        entropy = -sum(n / total * math.log(n / total) for n in counts.values())
+        expected = entropy / math.log(2) if kind is PTBCharacters else math.exp(entropy)
     assert task.baseline(found) == pytest.approx(expected)
     assert task.floor(found) is None
 

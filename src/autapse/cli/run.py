@@ -13,7 +13,7 @@ import tyro
 from tyro.conf import OmitArgPrefixes
 
 from autapse import checks, files, terminal
-from autapse.cli import forecast
+from autapse.cli import forecast, generate
 from autapse.cli.parse import parse, positional, wants_help
 from autapse.cli.preset import (
     Preset,
@@ -27,11 +27,12 @@ from autapse.cli.preset import (
 )
 from autapse.cli.summary import print_summary
 from autapse.data.catalogue import ARCHIVE, DATA_SETS, misspelt
-from autapse.tasks import TASKS, Archive, Forecast, Forecasting, OwnSeries, Task, task_class
+from autapse.tasks import TASKS, Archive, Forecast, Forecasting, Generation, OwnSequences, OwnSeries, Task, task_class
 from autapse.tasks.own import OwnData
 from autapse.tasks.series import is_own
+from autapse.tasks.text_file import is_text
 from autapse.training.config import RunConfig, TrainingConfig
-from autapse.training.model_config import CellConfig, ModelConfig, model_config
+from autapse.training.model_config import CellConfig, ModelConfig, WriterConfig, model_config
 
 if TYPE_CHECKING:
     from autapse.auto import Choice
@@ -90,6 +91,14 @@ class ForecastArguments(RunArguments[T, ModelConfig]):
     model: OmitArgPrefixes[ModelConfig] = field(default_factory=forecast.default_model)
 
 
+@dataclass(kw_only=True)
+class GenerateArguments(RunArguments[T, WriterConfig]):
+    """Train a network that generates sequences like those of a file. The best weights in validation are kept."""
+
+    training: OmitArgPrefixes[TrainingConfig] = field(default_factory=generate.default_training)
+    model: OmitArgPrefixes[WriterConfig] = field(default_factory=generate.default_model)
+
+
 def main(words: list[str]) -> int:
     if wants_help(words):
         return task_help("run", "Train a network on a task, evaluate it, and save it under runs/.")
@@ -98,13 +107,16 @@ def main(words: list[str]) -> int:
     preset = preset_of(args.task, args.preset, given)
     if preset == "auto":
         if not isinstance(args.task, OwnData):
-            checks.fail("preset", f"be none for {args.task.name}: auto is for your own data", preset)
+            rule = f"be none for {args.task.name}: auto is for classes and values to predict in your own data"
+            checks.fail("preset", rule, preset)
         one_process_only("run --preset auto", "--preset none")
-    config = forecast.settled(RunConfig(task=args.task, model=args.model, training=args.training))
+    config = generate.settled(forecast.settled(RunConfig(task=args.task, model=args.model, training=args.training)))
     with speaking_for_all() as console:
         choice = None
         if isinstance(args.task, Forecasting):
             forecast.print_look(console, args.task)
+        if isinstance(args.task, OwnSequences):
+            generate.print_look(console, args.task)
         if isinstance(args.task, OwnData):
             from autapse.auto import look
 
@@ -167,6 +179,8 @@ def _train_one(
         print_summary(console, summary, config)
         if isinstance(config.task, Forecasting):
             forecast.finish(console, folder, config.task, summary.best_step)
+        if isinstance(config.task, Generation):
+            generate.finish(console, folder, config.task)
         console.print(f"\nrun: {folder}")
     return summary
 
@@ -209,19 +223,40 @@ def parse_task(kind: Any, command: str, words: list[str], network: Callable[[typ
         raise checks.InputError(f"{error} {_what_else(name, command)}".rstrip()) from None
     if kind is RunArguments and issubclass(task, Forecasting):
         return parse(ForecastArguments[task], f"{command} {name}", rest)  # type: ignore[valid-type]
+    if kind is RunArguments and issubclass(task, OwnSequences):
+        return parse(GenerateArguments[task], f"{command} {name}", rest)  # type: ignore[valid-type]
     return parse(kind[task, network(task)], f"{command} {name}", rest)
 
 
 def _series(word: str, rest: list[str]) -> tuple[str, list[str]]:
     """The task and its options for a word that is a file, or a data set of the archive."""
-    options = forecast.as_forecast(word, rest)
-    if options is not None:
-        return Forecast.name, options
+    if is_own(word) or is_text(word):
+        named = _named_task(rest)
+        if named is not None:
+            return named[0], ["--path", word, *named[1]]
+    for task, options in (
+        (Forecast, forecast.as_forecast(word, rest)),
+        (OwnSequences, generate.as_generation(word, rest)),
+    ):
+        if options is not None:
+            return task.name, options
     if is_own(word):
         return OwnSeries.name, ["--path", word, *rest]
     if f"{ARCHIVE}/{word}" in DATA_SETS:
         return Archive.name, ["--dataset", word, *rest]
     return word, rest
+
+
+def _named_task(words: list[str]) -> tuple[str, list[str]] | None:
+    """The task that `--task NAME` says for a file, and the other words; None without it."""
+    for n, word in enumerate(words):
+        option, equals, name = word.partition("=")
+        if option == "--task":
+            rest = words[n + 1 :] if equals else words[n + 2 :]
+            name = name if equals else (words[n + 1 : n + 2] or [""])[0]
+            known = [name for name, task in TASKS.items() if "path" in getattr(task, "__dataclass_fields__", {})]
+            return checks.one_of("task", name, known), [*words[:n], *rest]
+    return None
 
 
 def _what_else(word: str, command: str) -> str:
@@ -231,7 +266,7 @@ def _what_else(word: str, command: str) -> str:
     if misspelt(word):
         return checks.closest(word, (name.removeprefix(f"{ARCHIVE}/") for name in DATA_SETS))
     if "." in word or "/" in word:
-        return "The name of your own file must end in .ts, .tsv, .csv, .npz or .parquet."
+        return "The name of your own file must end in .ts, .tsv, .csv, .npz, .parquet or .txt."
     meant = f"For a data set of the UEA and UCR archive: autapse {command} {Archive.name} --dataset {word}"
     return meant if word[:1].isupper() else ""
 

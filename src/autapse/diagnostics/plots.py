@@ -40,14 +40,14 @@ def plot_curves(
         ylabel: what the scores are.
         title: of the figure.
     """
-    figure = _figure(8, 4.5)
+    figure = new_figure(8, 4.5)
     axes = figure.subplots()
     positive = any(score > 0 for points in curves.values() for _, score in points)
     _draw(axes, Panel(title, "steps", ylabel, positive, curves))
     for (name, value), style in zip(lines.items(), ("--", ":"), strict=False):
         axes.axhline(value, linestyle=style, color="gray", label=f"{name} ({value:.3g})")
     axes.legend(fontsize="small")
-    files.write_bytes(path, _saved(figure, format="png", dpi=150))
+    files.write_bytes(path, saved(figure, format="png", dpi=150))
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def plot_forecasts(path: Path, forecasts: Sequence[ForecastPanel]) -> None:
         path: the file.
         forecasts: what to draw.
     """
-    figure = _figure(9, 3.2 * len(forecasts))
+    figure = new_figure(9, 3.2 * len(forecasts))
     for axes, one in zip(figure.subplots(len(forecasts), 1, squeeze=False).flat, forecasts, strict=True):
         ahead = [one.origin + 1 + n for n in range(len(one.forecast))]
         axes.plot([one.first + n for n in range(len(one.values))], one.values, color="black", label="series")
@@ -81,7 +81,7 @@ def plot_forecasts(path: Path, forecasts: Sequence[ForecastPanel]) -> None:
         axes.set(title=one.title, xlabel="steps")
         axes.grid(alpha=0.3)
         axes.legend(fontsize="small", loc="upper left")
-    files.write_bytes(path, _saved(figure, format="png", dpi=150))
+    files.write_bytes(path, saved(figure, format="png", dpi=150))
 
 
 def draw_svg(panels: Sequence[Panel]) -> bytes:
@@ -95,7 +95,7 @@ def draw_svg(panels: Sequence[Panel]) -> bytes:
     """
     columns = min(len(panels), PANELS_IN_A_ROW) if len(panels) != 4 else 2
     rows = -(-len(panels) // columns)
-    figure = _figure(max(4.2 * columns, 6), 3.2 * rows)
+    figure = new_figure(max(4.2 * columns, 6), 3.2 * rows)
     every = figure.subplots(rows, columns, squeeze=False).flat
     for axes, panel in zip(every, panels, strict=False):
         _draw(axes, panel)
@@ -104,10 +104,11 @@ def draw_svg(panels: Sequence[Panel]) -> bytes:
     import matplotlib as mpl
 
     with mpl.rc_context({"svg.hashsalt": "autapse", "svg.fonttype": "none"}):
-        return _saved(figure, format="svg", metadata={"Date": None})
+        return saved(figure, format="svg", metadata={"Date": None})
 
 
-def _figure(width: float, height: float) -> Any:
+def new_figure(width: float, height: float) -> Any:
+    """An empty figure of this size in inches."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -122,7 +123,8 @@ def _draw(axes: Any, panel: Panel) -> None:
     axes.grid(alpha=0.3, which="both")
 
 
-def _saved(figure: Any, **options: Any) -> bytes:
+def saved(figure: Any, **options: Any) -> bytes:
+    """The content of a file with a figure."""
     buffer = io.BytesIO()
     figure.savefig(buffer, **options)
     return buffer.getvalue()

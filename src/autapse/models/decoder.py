@@ -214,14 +214,15 @@ class Decoder(nn.Module):
 
     # All steps at once ------------------------------------------------------------------------------------------
 
-    def teacher_forced(self, y: Padded, given: Conditions) -> Tensor:  # [B, T] or [B, T + 1]
+    def teacher_forced(self, y: Padded, given: Conditions, read: Tensor | None = None) -> Tensor:  # [B, T], [B, T + 1]
         """The log-likelihood of each element, given those before it; 0 after the end of a sequence.
 
         With `end` there is one more step, that of the end. `stop` and `count` add the likelihood of the length to that
-        of the elements.
+        of the elements. `read` has elements that are read in place of the true ones.
         """
         wanted = self.wanted(y)
-        inputs = self.inputs(self.fed(wanted), wanted.lengths, given)
+        before = wanted if read is None else self.wanted(Padded(read, y.lengths))
+        inputs = self.inputs(self.fed(before), wanted.lengths, given)
         output, _ = self.run(inputs, wanted.lengths, given)
         features, _ = given.attend.after(output, None) if given.attend else (output, None)
         return self.log_likelihood(features, wanted, given)

@@ -54,6 +54,9 @@ class Teacher(Feeding):
 class Scheduled(Feeding):
     """Scheduled sampling: each element that is read is the model's own sample with a probability that grows.
 
+    Gradients do not pass through the samples. So the samples are drawn first, one step after the other and without
+    gradients. Then all steps are computed at once, as with teacher forcing.
+
     Args:
         end: the probability at the end of the training.
         shape: how it grows from 0: `linear`, `exponential` or `sigmoid`.
@@ -81,9 +84,11 @@ class Scheduled(Feeding):
 
     def log_likelihood(self, decoder: Decoder, y: Padded, given: Conditions, progress: float) -> Tensor:
         chance = self.probability(progress)
+        if given.attend is None or not given.attend.reads_before:
+            return decoder.teacher_forced(y, given, _mixed(decoder, y, given, chance))
 
         def mixed(features: Tensor, truth: Tensor) -> Tensor:
-            own = decoder.previous(decoder.head.sample(features, Draw()))
+            own = decoder.previous(decoder.head.sample(features.detach(), Draw()))
             chosen = torch.rand(len(truth), 1, device=truth.device) < chance
             return torch.where(chosen, own, truth)
 
@@ -162,6 +167,22 @@ def parse_feeding(text: str) -> Feeding:
     name, *words = text.split(":")
     kind = KINDS[checks.one_of("feeding", name, KINDS)]
     return kind(**parse_options("feeding", text, name, words, dict(inspect.signature(kind).parameters)))
+
+
+@torch.no_grad()
+def _mixed(decoder: Decoder, y: Padded, given: Conditions, chance: float) -> Tensor:  # [B, T] or [B, T, D]
+    """The elements, each replaced by the decoder's own sample with this probability."""
+    if chance == 0:
+        return y.values
+    count, device = len(y.values), y.values.device
+    walk = DecoderWalk(decoder, given, count, decoder.wanted(y).lengths)
+    fed, mixed = decoder.previous.start.expand(count, -1), list[Tensor]()
+    for truth in y.values.unbind(1):
+        own = decoder.head.sample(walk(fed), Draw())
+        chosen = (torch.rand(count, device=device) < chance).view(-1, *[1] * (own.dim() - 1))
+        mixed.append(torch.where(chosen, own, truth))
+        fed = decoder.previous(mixed[-1])
+    return torch.stack(mixed, dim=1)
 
 
 def _step(decoder: Decoder, x: Tensor, state: Any) -> tuple[Tensor, Any]:  # [N, D] -> [N, H]

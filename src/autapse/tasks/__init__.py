@@ -35,6 +35,7 @@ from autapse.tasks.forecast import Forecast, ForecastArrays, Forecasting
 from autapse.tasks.generation import Generation
 from autapse.tasks.images import CIFAR10, MNIST, FashionMNIST, NoisyCIFAR10
 from autapse.tasks.mackey_glass import MackeyGlass
+from autapse.tasks.own_sequences import OwnSequences
 from autapse.tasks.pendulum import Pendulum
 from autapse.tasks.pos import POS
 from autapse.tasks.ptb import PTB, PTBCharacters
@@ -53,7 +54,7 @@ GENERATED: tuple[type[Generated], ...] = (
 )
 STORED: tuple[type[Stored], ...] = (
     *(MNIST, FashionMNIST, CIFAR10, NoisyCIFAR10, HAR, DSA, Speech, Yelp, IMDB),
-    *(PTB, PTBCharacters, POS, BAbI, Archive, OwnSeries),
+    *(PTB, PTBCharacters, POS, BAbI, Archive, OwnSeries, OwnSequences),
 )
 EVERY: tuple[type[Task], ...] = (*GENERATED, *STORED, Forecast)
 TASKS: dict[str, type[Task]] = {task.name: task for task in EVERY}
@@ -117,6 +118,7 @@ __all__ = [
     "MackeyGlass",
     "Metric",
     "NoisyCIFAR10",
+    "OwnSequences",
     "OwnSeries",
     "PTBCharacters",
     "Pendulum",

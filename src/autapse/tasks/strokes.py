@@ -16,6 +16,7 @@ from autapse.tasks.generation import Generation, nothing
 from autapse.tasks.stored import standardisation
 
 Given = Literal["letter", "nothing"]
+COLUMNS = ("dx", "dy", "pen up")
 FINE = 12  # points of the curve between two control points, before it is cut into equal steps
 PEN = 0.16  # length of a step
 LONGEST = 80
@@ -75,7 +76,7 @@ class Strokes(Generation, Generated):
             input_size=self.input_size,
             output_size=3,
             vocabularies=(tuple(ascii_lowercase[: self.letters]),) if self.given == "letter" else (),
-            written=WrittenShape(depends=depends, columns=("dx", "dy", "pen up"), **written),
+            written=WrittenShape(depends=depends, columns=COLUMNS, **written),
         )
 
     def split(self, split: Split, seed: int) -> Data:
