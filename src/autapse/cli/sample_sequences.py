@@ -10,12 +10,12 @@ import numpy as np
 
 from autapse import checks, files, terminal
 from autapse.cli.predictions import WRITERS, Predictions, check_new
+from autapse.cli.sample_options import Sample
 from autapse.data.formats.sequences import FileLayout
 from autapse.data.formats.table import read_sequences
 from autapse.data.reading import read_bytes
 
 if TYPE_CHECKING:
-    from autapse.cli.sample import Sample
     from autapse.models import Generator
 
 COUNT = 10

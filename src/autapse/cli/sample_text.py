@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from autapse import checks
+from autapse.cli.sample_options import Sample
 
 if TYPE_CHECKING:
-    from autapse.cli.sample import Sample
     from autapse.models import LanguageModel
 
 END = "<eos>"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -10,15 +10,12 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from autapse import checks
-from autapse.models.decoder import Conditions
+from autapse.models.decoder import Conditions, Decoder
 from autapse.models.heads import MISSING
 from autapse.models.inputs import check_input
 from autapse.models.padding import Padded
 from autapse.models.series import Expected, read_given
 from autapse.models.vectors import read_vectors
-
-if TYPE_CHECKING:
-    from autapse.models.generator import Generator
 
 TOGETHER = 256  # sequences that are computed at a time
 
@@ -42,8 +39,9 @@ class Passed:
     tensor([3, 1])
     """
 
-    def __init__(self, model: Generator) -> None:
-        self._model, self._decoder = model, model.decoder
+    def __init__(self, model: Any) -> None:
+        self._model: Any = model
+        self._decoder: Decoder = model.decoder
         self._like = model.decoder.head.linear.weight
         self._dtype = "float64" if self._like.dtype == torch.float64 else "float32"
 
