@@ -18,7 +18,6 @@ SOURCE = Path(autapse.__file__).parent
 
 # Messages, atomic writes, names on first use, printing, how a command ends, plugins, records, help texts: no networks.
 BOTTOM = {"checks", "files", "lazy", "terminal", "console", "exit_codes", "plugins", "records", "docstrings"}
-BOTTOM |= {"per_thread"}
 RULES = {"cells", "forms", "solve", "gradient", "native"}
 LAYERS = BOTTOM | RULES | {"sequences", "unfold"}
 MODELS = LAYERS | {"layers"}
@@ -33,7 +32,6 @@ MAY_IMPORT = {
     "plugins": {"checks"},
     "records": {"checks"},
     "docstrings": set(),
-    "per_thread": set(),
     "forms": BOTTOM | RULES - {"cells"} | {"sequences"},
     "cells": BOTTOM | RULES,
     "gradient": BOTTOM | RULES - {"cells"},

@@ -86,7 +86,9 @@ def test_other_runs_write_no_text(capsys, tmp_path):
     sizes = "--length 4 --train-size 8 --validation-size 4 --test-size 4 --steps 1 --hidden-size 2 --batch-size 4"
     assert main(["run", "adding", *sizes.split(), "--out", str(tmp_path / "adding")]) == 0
     capsys.readouterr()
-    assert "is a run on adding, neither a language model nor a generator" in mistake(capsys, "sample", str(tmp_path / "adding"))
+    assert "is a run on adding, neither a language model nor a generator" in mistake(
+        capsys, "sample", str(tmp_path / "adding")
+    )
 
 
 def test_a_language_model_predicts_no_file(capsys, run, tmp_path):

@@ -273,6 +273,21 @@ def test_irregular_times_become_an_input(tmp_path):
     assert other.inputs[0].tolist() == [[1, 0], [2, 1]]  # as in training, though these times are regular
 
 
+@pytest.mark.parametrize(
+    "dates",
+    [
+        [f"2024-{month:02}-01" for month in range(1, 13)],
+        ["2023-12-31", "2024-03-31", "2024-06-30", "2024-09-30"],
+        ["2022-01-01", "2023-01-01", "2024-01-01", "2025-01-01"],
+    ],
+    ids=["months", "quarters", "years"],
+)
+def test_months_quarters_and_years_are_regular(tmp_path, dates):
+    rows = "".join(f"{name},{date},{n},{name}\n" for name in "ab" for n, date in enumerate(dates))
+    assert read_csv(table(tmp_path, "sequence,time,x,target\n" + rows)).channels == ("x",)
+    assert read_csv(table(tmp_path, "sequence,time,x,target\n" + rows + "a,2031-05-05,9,a\n")).channels == ("x", SINCE)
+
+
 def test_times_resampled_or_ignored(tmp_path):
     path = table(tmp_path, UNEVEN)
     resampled = read_csv(path, FileLayout(times="resample"))

@@ -9,7 +9,7 @@ from autapse.models import Elements, Generator, Padded, Scheduled
 from autapse.models.feeding import _mixed
 from autapse.models.walk import DecoderWalk
 from autapse.tasks import Brackets, MackeyGlass, Pendulum, Strokes
-from autapse.training import RunConfig, Trainer, TrainingConfig, WriterConfig, train
+from autapse.training import RunConfig, Trainer, TrainingConfig, WriterConfig, fit, train
 from autapse.training.generation_scores import generated_lengths, generation_scores
 from small import final_tensors, stopped_at
 from tolerance import close
@@ -106,6 +106,15 @@ def test_lengths_are_compared_with_the_true_ones():
     scores = generation_scores(model, task, task.split("test", 0), 0.5)
     assert scores["length_distance"] == pytest.approx(0.25, abs=0.02)
     assert scores["nats_per_sequence"] == pytest.approx(0.5 * task.split("test", 0).targets.lengths.mean())
+
+
+def test_the_model_of_lengths_starts_with_their_frequencies():
+    training = TrainingConfig(steps=1, learning_rate=1e-9, batch_size=8)
+    task = Brackets(pairs=(1, 3), train_size=300, validation_size=6, test_size=6)
+    model = fit(RunConfig(task=task, model=WriterConfig(hidden_size=(4,), ending="count"), training=training)).model
+    share = (task.split("train", 0).targets.lengths == 2).mean()
+    assert model.decoder.count.bias.exp()[1].item() == pytest.approx(share, abs=0.002)
+    assert model.decoder.count.bias.exp().sum().item() == pytest.approx(1)
 
 
 @pytest.mark.parametrize("ending", ["end", "stop"])

@@ -208,6 +208,41 @@ def test_cells_of_a_users_own(cell: type[autapse.Cell], jacobian: str) -> None:
     assert first == ((3, 2) if cell is Clock else (sum(LENGTHS), 2))
 
 
+class Elman(autapse.Cell):
+    """h' = tanh(W·x + R·h), with R as it is from `prepare`, and a form from `fused`."""
+
+    def __init__(self, input_size: int, hidden_size: int) -> None:
+        super().__init__(input_size, hidden_size)
+        self.W, self.R = self._parameter(hidden_size, input_size), self._parameter(hidden_size, hidden_size)
+        self.calls: list[int] = []
+        self.reset_parameters()
+
+    def affine(self) -> tuple[Tensor, None]:
+        return self.W, None
+
+    def prepare(self) -> Tensor:
+        return self.R
+
+    def fused(self, weights: Tensor) -> autapse.forms.Leaky:
+        return autapse.forms.Leaky(weights)
+
+    def step(self, u: Tensor, state: tuple[Tensor, ...], weights: Tensor, t: int) -> tuple[Tensor, ...]:
+        self.calls.append(t)
+        return (torch.tanh(u + state[0] @ weights.t()),)
+
+
+@every_kind
+def test_a_form_replaces_the_step_of_a_users_cell(jacobian: str) -> None:
+    layer = autapse.Recurrent(Elman, D, H, dtype=torch.float64, unfold=Parallel(rtol=TIGHT, jacobian=jacobian))
+    cell: Any = layer.cells["l0"]
+    theirs = nn.RNN(D, H, bias=False, dtype=torch.float64)
+    theirs.load_state_dict({"weight_ih_l0": cell.W, "weight_hh_l0": cell.R})
+    x = torch.randn(T, B, D, dtype=torch.float64)
+    h0 = torch.randn(1, B, H, dtype=torch.float64, requires_grad=True)
+    close(gradients(layer, x, h0), gradients(theirs, x, h0))
+    assert cell.calls == []
+
+
 # Iterations ---------------------------------------------------------------------------------------------------------
 
 

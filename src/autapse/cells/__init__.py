@@ -17,7 +17,7 @@ from autapse.cells.orthogonal import OrthogonalRNN, SpectralRNN
 from autapse.cells.rin import RIN
 from autapse.cells.rnn import IRNN, RNN
 from autapse.cells.ugrnn import UGRNN
-from autapse.docstrings import arguments, example, prose
+from autapse.docstrings import arguments, example, inherited, prose
 
 __all__ = [
     "ERNN",
@@ -56,3 +56,4 @@ def _complete_help(cell: type[Cell]) -> None:
 for _name in __all__:
     if _name not in ("Cell", "EquilibriumRule", "FormCell"):  # base classes, with a help of their own
         _complete_help(globals()[_name])
+EquilibriumRule.__doc__ = inherited(EquilibriumRule)

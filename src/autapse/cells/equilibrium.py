@@ -17,7 +17,7 @@ from autapse.cells.inner_steps import InnerSteps
 from autapse.cells.matrices import full_precision
 from autapse.forms import Form, Leaky, State
 from autapse.gradient import Gradient
-from autapse.gradient.function import observe, without_autocast
+from autapse.gradient.function import on_values, without_autocast
 from autapse.gradient.implicit import DEFAULT
 from autapse.gradient.step import DifferentiableStep, settle
 from autapse.solve import Solver, SolveReport
@@ -42,9 +42,6 @@ class EquilibriumRule(InnerSteps, Cell):
     equation 4.
 
     Args:
-        input_size: features per step.
-        hidden_size: units.
-        bias: whether the rule has a bias.
         solver: a solver of `autapse.solve`, "newton" or "inexact_newton". None: the rule's own method, which is
             Newton's method for most rules.
         rtol: relative residual to reach. None: 1e-6 in float32 and 1e-12 in float64.
@@ -54,8 +51,6 @@ class EquilibriumRule(InnerSteps, Cell):
             position and inner step), or a number that is not learned.
         max_length: with "per_position" and "per_step", the number of positions that have their own η; later ones use
             the last.
-        device: where the parameters are.
-        dtype: type of the parameters.
 
     >>> class Half(autapse.cells.EquilibriumRule):
     ...     def phi(self, h, previous, u, weights):
@@ -190,7 +185,7 @@ class EquilibriumRule(InnerSteps, Cell):
             return
         self._checked = True
 
-        def look(*tensors: Tensor) -> None:
+        def look(*tensors: Tensor) -> Tensor:
             with torch.enable_grad():
                 y = self.phi(tensors[0], *step.arguments(tensors))
             name = f"phi of {type(self).__name__}"
@@ -201,9 +196,10 @@ class EquilibriumRule(InnerSteps, Cell):
             if y.requires_grad:
                 remedy = "Return the parameters from prepare(); phi gets them as weights."
                 checks.fail(name, "depend only on its arguments, or gradients are lost", "a graph", remedy)
+            return torch.zeros(())
 
         step = DifferentiableStep(self, previous, u, weights)
-        observe(look, *step.tensors)
+        on_values(look, *step.operands)
 
 
 class FunctionRule(EquilibriumRule):

@@ -14,7 +14,7 @@ from autapse.cells.base import uniform_, zeros_
 from autapse.cells.equilibrium import EquilibriumRule
 from autapse.cells.matrices import full_precision
 from autapse.gradient.base import Adjoint, attach
-from autapse.gradient.function import is_tracked, on_values, without_autocast
+from autapse.gradient.function import on_values, without_autocast
 from autapse.gradient.step import solved_on_values
 from autapse.solve import SolveReport
 from autapse.solve.condition import amplification, loses_half
@@ -119,9 +119,7 @@ def _resolve(U: Tensor, right: Tensor, LU: Tensor, pivots: Tensor, transposed: b
     def solve(right: Tensor, LU: Tensor, pivots: Tensor) -> Tensor:
         return torch.linalg.lu_solve(LU, pivots, right, left=False, adjoint=not transposed)
 
-    adjoint = _Resolved((U, right, LU, pivots), transposed)
-    h = on_values(solve, right, LU, pivots)
-    return attach(adjoint, h) if is_tracked(adjoint.operands) else h
+    return attach(_Resolved((U, right, LU, pivots), transposed), on_values(solve, right, LU, pivots))
 
 
 class _Resolved(Adjoint):

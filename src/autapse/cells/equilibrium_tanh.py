@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -13,7 +14,6 @@ from autapse import checks
 from autapse.cells.base import uniform_, zeros_
 from autapse.cells.equilibrium import EquilibriumRule
 from autapse.gradient.base import Adjoint, attach
-from autapse.gradient.function import is_tracked
 from autapse.gradient.step import solved_on_values
 from autapse.solve import SolveReport
 
@@ -82,7 +82,7 @@ class EquilibriumTanh(EquilibriumRule):
             return h, self._report(alpha, h, iterations)
 
         h, report = solved_on_values(solve, len(alpha), alpha)
-        return (attach(_Phi(alpha, self.floor), h) if is_tracked((alpha,)) else h), report
+        return attach(_Phi((alpha,), self.floor), h), report
 
     def _report(self, alpha: Tensor, h: Tensor, iterations: Tensor) -> SolveReport:
         settled = torch.tanh(h + alpha)
@@ -99,11 +99,12 @@ class EquilibriumTanh(EquilibriumRule):
         )
 
 
+@dataclass(eq=False)
 class _Phi(Adjoint):
     """dΦ = (1 − Φ²)/Φ² dα, with the floor."""
 
-    def __init__(self, alpha: Tensor, floor: float) -> None:
-        self.operands, self.floor = (alpha,), floor
+    operands: tuple[Tensor]  # α
+    floor: float
 
     def _slope(self, h: Tensor) -> Tensor:
         square = h.square()

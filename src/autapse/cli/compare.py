@@ -33,11 +33,15 @@ class Compare(Train[T], Generic[T, S]):
     """Networks, separated by commas, with options as in ernn:inner_steps=2."""
     stack: OmitArgPrefixes[S]
 
+    @staticmethod
+    def settings(task: type[Task]) -> type:
+        return stack_config(task)
+
 
 def main(words: list[str]) -> int:
     if wants_help(words):
         return task_help("compare", "Train several networks on a task. Print one table and draw one figure.")
-    args = parse_task(Compare, "compare", words, stack_config)
+    args = parse_task(Compare, "compare", words)
     one_process_only("compare", "`autapse run` for each network")
     model = model_config(type(args.task))
     runs = {

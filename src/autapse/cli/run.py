@@ -30,7 +30,6 @@ from autapse.data.catalogue import ARCHIVE, DATA_SETS, misspelt
 from autapse.tasks import TASKS, Archive, Forecast, Forecasting, Generation, OwnSequences, OwnSeries, Task, task_class
 from autapse.tasks.own import OwnData
 from autapse.tasks.series import is_own
-from autapse.tasks.text_file import is_text
 from autapse.training.config import RunConfig, TrainingConfig
 from autapse.training.model_config import CellConfig, ModelConfig, WriterConfig, model_config
 
@@ -49,11 +48,18 @@ tasks:
 {tasks}
 
 `autapse {command} TASK --help` lists all options, including those of the task."""
+CHOICE = "--task"
+OF_A_FILE = (OwnSeries.name, Forecast.name, OwnSequences.name)
 
 
 @dataclass(kw_only=True)
 class Train(Generic[T]):
     """The options that run and compare share."""
+
+    @staticmethod
+    def settings(task: type[Task]) -> type:
+        """The class of the settings of a network, which depends on the task."""
+        raise NotImplementedError
 
     task: OmitArgPrefixes[T]
     training: OmitArgPrefixes[TrainingConfig] = field(default_factory=TrainingConfig)
@@ -79,6 +85,10 @@ class RunArguments(Train[T], Generic[T, M]):
     def __post_init__(self) -> None:
         checks.integer("seeds", self.seeds, minimum=1)
 
+    @staticmethod
+    def settings(task: type[Task]) -> type:
+        return model_config(task)
+
 
 @dataclass(kw_only=True)
 class ForecastArguments(RunArguments[T, ModelConfig]):
@@ -102,7 +112,7 @@ class GenerateArguments(RunArguments[T, WriterConfig]):
 def main(words: list[str]) -> int:
     if wants_help(words):
         return task_help("run", "Train a network on a task, evaluate it, and save it under runs/.")
-    args = parse_task(RunArguments, "run", words, model_config)
+    args = parse_task(RunArguments, "run", words)
     given = given_options(words)
     preset = preset_of(args.task, args.preset, given)
     if preset == "auto":
@@ -205,15 +215,8 @@ def speaking_for_all() -> Iterator[Any]:
         leave()
 
 
-def parse_task(kind: Any, command: str, words: list[str], network: Callable[[type[Task]], type]) -> Any:
-    """Parse the arguments of a command whose first word is a task, including the options of the task.
-
-    Args:
-        kind: the dataclass of the arguments.
-        command: the command, for messages.
-        words: the words after it.
-        network: the class of the settings of a network, which depends on the task.
-    """
+def parse_task(kind: Any, command: str, words: list[str]) -> Any:
+    """Parse the arguments of a command whose first word is a task, including the options of the task."""
     name, rest = positional(words, "a task", command, f"autapse {command} adding")
     if name not in TASKS:
         name, rest = _series(name, rest)
@@ -225,15 +228,14 @@ def parse_task(kind: Any, command: str, words: list[str], network: Callable[[typ
         return parse(ForecastArguments[task], f"{command} {name}", rest)  # type: ignore[valid-type]
     if kind is RunArguments and issubclass(task, OwnSequences):
         return parse(GenerateArguments[task], f"{command} {name}", rest)  # type: ignore[valid-type]
-    return parse(kind[task, network(task)], f"{command} {name}", rest)
+    return parse(kind[task, kind.settings(task)], f"{command} {name}", rest)
 
 
 def _series(word: str, rest: list[str]) -> tuple[str, list[str]]:
     """The task and its options for a word that is a file, or a data set of the archive."""
-    if is_own(word) or is_text(word):
-        named = _named_task(rest)
-        if named is not None:
-            return named[0], ["--path", word, *named[1]]
+    chosen, others = _chosen_task(rest)
+    if chosen is not None:
+        return checks.one_of(CHOICE, chosen, OF_A_FILE), ["--path", word, *others]
     for task, options in (
         (Forecast, forecast.as_forecast(word, rest)),
         (OwnSequences, generate.as_generation(word, rest)),
@@ -247,16 +249,14 @@ def _series(word: str, rest: list[str]) -> tuple[str, list[str]]:
     return word, rest
 
 
-def _named_task(words: list[str]) -> tuple[str, list[str]] | None:
-    """The task that `--task NAME` says for a file, and the other words; None without it."""
+def _chosen_task(words: list[str]) -> tuple[str | None, list[str]]:
+    """What `--task NAME` says about a file, and the other words."""
     for n, word in enumerate(words):
-        option, equals, name = word.partition("=")
-        if option == "--task":
-            rest = words[n + 1 :] if equals else words[n + 2 :]
-            name = name if equals else (words[n + 1 : n + 2] or [""])[0]
-            known = [name for name, task in TASKS.items() if "path" in getattr(task, "__dataclass_fields__", {})]
-            return checks.one_of("task", name, known), [*words[:n], *rest]
-    return None
+        if word == CHOICE and n + 1 < len(words):
+            return words[n + 1], [*words[:n], *words[n + 2 :]]
+        if word.startswith(f"{CHOICE}="):
+            return word.removeprefix(f"{CHOICE}="), [*words[:n], *words[n + 1 :]]
+    return None, words
 
 
 def _what_else(word: str, command: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeGuard
 
 import torch
 from torch import Tensor
@@ -16,6 +16,7 @@ from autapse.native import operands as native
 from autapse.native.operands import Extent, FormOperands, Kind, Operands, Shapes
 
 Coefficient = float | Tensor  # a number, [] or [H]; or [S, K] per step and inner step, with the last row for t ≥ S
+Position = int | Tensor  # one for all rows, or [B]
 
 
 @dataclass(frozen=True)
@@ -33,20 +34,20 @@ class Leaky(Form):
     inner_steps: int = 1
     threshold: Tensor | None = None  # [H], for activation "modrelu"
 
-    def step(self, u: Tensor, state: State, t: int) -> State:
+    def step(self, u: Tensor, state: State, t: Position) -> State:
         (h,) = state
         for k in range(self.inner_steps):
-            h = self._mix(self._activate(torch.addmm(u, h, self._transposed)), h, t, k)
+            h = _mix(self._activate(torch.addmm(u, h, self._transposed)), h, *self._mixing_at(t, k))
         return (h,)
 
-    def jacobian(self, u: Tensor, state: State, t: int) -> Tensor:
+    def jacobian(self, u: Tensor, state: State, t: Position) -> Tensor:
         (h,) = state
         total = torch.eye(h.shape[-1], dtype=h.dtype, device=h.device).expand(h.shape[0], -1, -1)
         for k in range(self.inner_steps):
             y = self._activate(torch.addmm(u, h, self._transposed))
-            alpha, beta = self._at(self._alphas, t, k), self._at(self._betas, t, k)
+            alpha, beta = self._mixing_at(t, k)
             total = (rows(alpha * self._slope(y), self.matrix) + diagonal(beta * torch.ones_like(h))) @ total
-            h = self._mix(y, h, t, k)
+            h = _mix(y, h, alpha, beta)
         return total
 
     def operands(self, steps: int, start: int) -> tuple[FormOperands, Kind]:
@@ -68,7 +69,7 @@ class Leaky(Form):
     def _expanded(self, value: Coefficient, shape: tuple[int, ...], start: int) -> Tensor:
         if not isinstance(value, Tensor):
             return self.matrix.new_full(shape, value)
-        if value.dim() == 2:
+        if _is_table(value):
             steps = torch.arange(start, start + shape[0], device=value.device)
             return value.index_select(0, steps.clamp_(max=len(value) - 1))
         return value.expand(shape)
@@ -87,10 +88,11 @@ class Leaky(Form):
             optional["offset"] = (H,)
         return {"matrix": (H, H)}, optional
 
-    def _mix(self, y: Tensor, h: Tensor, t: int, k: int) -> Tensor:
-        alpha, beta = self._at(self._alphas, t, k), self._at(self._betas, t, k)
-        scaled = y if isinstance(alpha, float) and alpha == 1.0 else alpha * y
-        return scaled if isinstance(beta, float) and beta == 0.0 else scaled + beta * h
+    def _mixing_at(self, t: Position, k: int) -> list[float | Tensor]:
+        """α and β of inner step k, at one position or at that of each row."""
+        if isinstance(t, Tensor):
+            return [_of_rows(value, t, k) for value in (self.alpha, self.beta)]
+        return [v[min(t, len(v) - 1)][k] if isinstance(v, list) else v for v in self._unbound]
 
     def _activate(self, a: Tensor) -> Tensor:
         return modrelu(a, self._shift) if self.activation == "modrelu" else ACTIVATIONS[self.activation].apply(a)
@@ -107,20 +109,20 @@ class Leaky(Form):
         return self.matrix.t()
 
     @cached_property
-    def _alphas(self) -> float | Tensor | list[tuple[Tensor, ...]]:
-        return _unbound(self.alpha)
-
-    @cached_property
-    def _betas(self) -> float | Tensor | list[tuple[Tensor, ...]]:
-        return _unbound(self.beta)
-
-    @staticmethod
-    def _at(values: float | Tensor | list[tuple[Tensor, ...]], t: int, k: int) -> float | Tensor:
-        return values[min(t, len(values) - 1)][k] if isinstance(values, list) else values
+    def _unbound(self) -> list[float | Tensor | list[tuple[Tensor, ...]]]:
+        # Indexing [S, K] at each step would make S tensors of zeros in the backward pass; unbinding once does not.
+        values = (self.alpha, self.beta)
+        return [[row.unbind(0) for row in v.unbind(0)] if _is_table(v) else v for v in values]
 
 
-def _unbound(value: Coefficient) -> float | Tensor | list[tuple[Tensor, ...]]:
-    # Indexing [S, K] at each step would make S tensors of zeros in the backward pass; unbinding once does not.
-    if isinstance(value, Tensor) and value.dim() == 2:
-        return [row.unbind(0) for row in value.unbind(0)]
-    return value
+def _mix(y: Tensor, h: Tensor, alpha: float | Tensor, beta: float | Tensor) -> Tensor:
+    scaled = y if isinstance(alpha, float) and alpha == 1.0 else alpha * y
+    return scaled if isinstance(beta, float) and beta == 0.0 else scaled + beta * h
+
+
+def _is_table(value: Coefficient) -> TypeGuard[Tensor]:
+    return isinstance(value, Tensor) and value.dim() == 2
+
+
+def _of_rows(value: Coefficient, t: Tensor, k: int) -> float | Tensor:  # [B] -> a number, [], [H] or [B, 1]
+    return value[:, k].index_select(0, t.clamp(max=len(value) - 1)).unsqueeze(1) if _is_table(value) else value

@@ -8,8 +8,10 @@ from typing import Any, ClassVar, Protocol
 
 from torch import Tensor
 
-from autapse.gradient.function import FORWARD, Function
+from autapse.gradient.function import FORWARD, Function, is_tracked
 from autapse.solve import LinearReport, LinearSolver
+
+AdjointNote = Callable[[LinearReport], None]  # called with the report of an adjoint solve
 
 
 class Adjoint(ABC):
@@ -44,9 +46,9 @@ class Adjoint(ABC):
 
 
 def attach(adjoint: Adjoint, z: Tensor) -> Tensor:
-    """The solution z, which has no graph, as a function of the adjoint's operands."""
+    """The solution z, which has no graph, as a function of the adjoint's operands; only z if none needs a gradient."""
     operands, adjoint.operands = adjoint.operands, ()  # the graph keeps them, and frees them after the backward pass
-    return _Solution.apply(adjoint, z, *operands)
+    return _Solution.apply(adjoint, z, *operands) if is_tracked(operands) else z
 
 
 class _Solution(Function):
@@ -74,10 +76,12 @@ class _Solution(Function):
 
 
 class Solved(Protocol):
-    """A system whose solution can be differentiated."""
+    """A system whose solution can be differentiated, with an adjoint that a linear solver finds."""
 
-    def operands(self, z: Tensor) -> tuple[Tensor, ...]:
-        """The tensors that get gradients, and those that `pull` reads again, given the solution."""
+    operands: tuple[Tensor, ...]
+    """The tensors that F depends on, apart from z."""
+    has_gradients: bool
+    """Whether `pull` gives the gradients of the operands. If not, it gives that of F(z), and autograd does the rest."""
 
     def evaluate(self, z: Tensor) -> Tensor:
         """F(z), which autograd can follow to the operands and to z."""
@@ -85,10 +89,15 @@ class Solved(Protocol):
     def pull(
         self, z: Tensor, gradient: Tensor, solver: LinearSolver, rtol: float
     ) -> tuple[Sequence[Tensor | None], LinearReport]:
-        """The gradient of each operand, or None, from that of the solution z; and the report of the adjoint solve."""
+        """The gradients of the operands or of F(z), from that of the solution z; and a report of the adjoint solve."""
 
-    def adjoint(self) -> Adjoint | None:
-        """The adjoint in closed form, or None if the system has none."""
+
+class ClosedForm(Adjoint):
+    """A system whose solution can be differentiated, with an adjoint in closed form."""
+
+    @abstractmethod
+    def evaluate(self, z: Tensor) -> Tensor:
+        """F(z), which autograd can follow to the operands and to z."""
 
 
 class Gradient(ABC):
@@ -100,10 +109,10 @@ class Gradient(ABC):
     @abstractmethod
     def attach(
         self,
-        system: Solved,
+        system: Solved | ClosedForm,
         z: Tensor,  # the solution, which has no graph
         converged: Tensor | None,  # [N, 1] bool, rows of converged problems: others have no gradient. None: all
         rtol: float,  # tolerance of the adjoint, used if the gradient's own rtol is None
-        note: Callable[[LinearReport], None],  # called with the report of the adjoint solve
+        note: AdjointNote,
     ) -> Tensor:
         """The solution with a graph."""

@@ -146,16 +146,6 @@ def on_values(compute: Callable[..., Any], *tensors: Tensor | None) -> Any:
         return compute(*values)
 
 
-def observe(look: Callable[..., None], *tensors: Tensor | None) -> None:
-    """`look(*tensors)` with plain values, inside all transforms; under vmap once per sample."""
-
-    def compute(*values: Any) -> Tensor:
-        look(*values)
-        return torch.zeros(())
-
-    on_values(compute, *tensors)
-
-
 def reverse_mode_only(what: str, tensors: Sequence[Any], forward_remedy: str | None = None) -> None:
     """Raise an error if a tensor belongs to a transform that a solver does not support.
 

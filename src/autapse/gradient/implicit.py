@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from autapse import checks
-from autapse.gradient.base import Adjoint, Gradient, Solved, attach
+from autapse.gradient.base import Adjoint, AdjointNote, ClosedForm, Gradient, Solved, attach
 from autapse.gradient.function import opaque
 from autapse.solve import GMRES, LinearReport, LinearSolver, NotConvergedWarning
 
@@ -49,34 +49,30 @@ class Implicit(Gradient):
             checks.fail("solver", "be a linear solver such as GMRES()", self.solver, kind=checks.KindError)
 
     def attach(
-        self, system: Solved, z: Tensor, converged: Tensor | None, rtol: float, note: Callable[[LinearReport], None]
+        self, system: Solved | ClosedForm, z: Tensor, converged: Tensor | None, rtol: float, note: AdjointNote
     ) -> Tensor:
-        adjoint = system.adjoint()
-        if adjoint is None:
-            rtol = rtol if self.rtol is None else self.rtol
-            adjoint = LinearAdjoint(system, system.operands(z), self.solver, rtol, converged, note)
-        return attach(adjoint, z)
+        if isinstance(system, ClosedForm):
+            return attach(system, z)
+        operands = system.operands if system.has_gradients else (system.evaluate(z), *system.operands)
+        rtol = rtol if self.rtol is None else self.rtol
+        return attach(LinearAdjoint(operands, system, self.solver, rtol, converged, note), z)
 
 
 DEFAULT = Implicit()  # of every layer that solves equations
 
 
+@dataclass(eq=False)
 class LinearAdjoint(Adjoint):
     """The adjoint by a linear solver. There are only first derivatives."""
 
     remedy = FORWARD_REMEDY
 
-    def __init__(
-        self,
-        system: Solved,
-        operands: tuple[Tensor, ...],
-        solver: LinearSolver,
-        rtol: float,
-        converged: Tensor | None,
-        note: Callable[[LinearReport], None],
-    ) -> None:
-        self.system, self.operands, self.solver, self.rtol = system, operands, solver, rtol
-        self.converged, self.note = converged, note
+    operands: tuple[Tensor, ...]
+    system: Solved
+    solver: LinearSolver
+    rtol: float
+    converged: Tensor | None
+    note: AdjointNote
 
     def pull(
         self, z: Tensor, operands: Sequence[Tensor], gradient: Tensor, needed: Sequence[bool]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from torch import Tensor
 
 from autapse import checks
-from autapse.gradient.base import Gradient, Solved
+from autapse.gradient.base import AdjointNote, ClosedForm, Gradient, Solved
 from autapse.gradient.unrolled import followed
-from autapse.solve import LinearReport
 
 
 @dataclass(frozen=True)
@@ -35,6 +33,6 @@ class Phantom(Gradient):
         checks.number("damping", self.damping, above=0.0, high=1.0)
 
     def attach(
-        self, system: Solved, z: Tensor, converged: Tensor | None, rtol: float, note: Callable[[LinearReport], None]
+        self, system: Solved | ClosedForm, z: Tensor, converged: Tensor | None, rtol: float, note: AdjointNote
     ) -> Tensor:
-        return followed(system, z, converged, self.steps, self.damping)
+        return followed(system.evaluate, z, converged, self.steps, self.damping)

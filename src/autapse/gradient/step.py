@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from autapse.gradient.base import Adjoint, Gradient
+from autapse.gradient.base import ClosedForm, Gradient
 from autapse.gradient.function import is_tracked, on_values, without_autocast, without_saved_tensor_hooks
-from autapse.solve import LinearReport, LinearSolver, Solver, SolveReport
+from autapse.solve import Solver, SolveReport
 from autapse.solve.report import merge
 from autapse.solve.step_system import Feedback, StepRule, StepSystem
 
@@ -20,15 +20,15 @@ def settle(
     rule: StepRule, previous: Tensor, u: Tensor, weights: Any, solver: Solver, rtol: float, gradient: Gradient
 ) -> tuple[Tensor, SolveReport]:
     """The state that solves h = φ(h, previous, u), as a function of all tensors, and the report of the rows."""
-    system = DifferentiableStep(rule, previous, u, weights)
+    step = DifferentiableStep(rule, previous, u, weights)
 
     def solve(*tensors: Tensor) -> tuple[Tensor, SolveReport]:
         with without_saved_tensor_hooks():
-            return StepSystem(rule, *system.arguments(tensors)).solve(solver, rtol)
+            return StepSystem(rule, *step.arguments(tensors)).solve(solver, rtol)
 
-    h, report = solved_on_values(solve, len(previous), *system.tensors)
-    if is_tracked(system.tensors):
-        h = gradient.attach(system, h, None, rtol, lambda report: None)
+    h, report = solved_on_values(solve, len(previous), *step.operands)
+    if is_tracked(step.operands):
+        h = gradient.attach(step, h, None, rtol, lambda report: None)
     return h, report
 
 
@@ -48,47 +48,26 @@ def solved_on_values(
     return h, reports[0] if len(reports) == 1 else merge(reports, count, worst=True)
 
 
-class DifferentiableStep:
-    """h = φ(h, previous, u) as a function of its tensors: `previous`, `u` and every tensor of `weights`."""
+class DifferentiableStep(ClosedForm):
+    """h = φ(h, previous, u) as a function of its operands: `previous`, `u` and every tensor of `weights`.
+
+    dh = (I − ∂φ/∂h)⁻¹·∂φ/∂operand is a function of the solution and the operands that can be differentiated again.
+    """
 
     def __init__(self, rule: StepRule, previous: Tensor, u: Tensor, weights: Any) -> None:
         self.rule = rule
-        leaves, tree = pytree.tree_flatten((previous, u, weights))
-        self.tensors = tuple(leaf for leaf in leaves if isinstance(leaf, Tensor))
-        self.arguments = _Arguments(tree, [None if isinstance(leaf, Tensor) else (leaf,) for leaf in leaves])
+        leaves, self._tree = pytree.tree_flatten((previous, u, weights))
+        self.operands = tuple(leaf for leaf in leaves if isinstance(leaf, Tensor))
+        self._constants = [None if isinstance(leaf, Tensor) else (leaf,) for leaf in leaves]
+
+    def arguments(self, tensors: Sequence[Tensor]) -> tuple[Tensor, Tensor, Any]:
+        """`previous`, `u` and `weights` with these tensors in place of the operands."""
+        rest = iter(tensors)
+        leaves = [next(rest) if constant is None else constant[0] for constant in self._constants]
+        return pytree.tree_unflatten(leaves, self._tree)
 
     def evaluate(self, z: Tensor) -> Tensor:
-        return self.rule.phi(z, *self.arguments(self.tensors))
-
-    def operands(self, z: Tensor) -> tuple[Tensor, ...]:
-        return self.tensors
-
-    def adjoint(self) -> Adjoint:
-        return _StepAdjoint(self.rule, self.arguments, self.tensors)
-
-    def pull(
-        self, z: Tensor, gradient: Tensor, solver: LinearSolver, rtol: float
-    ) -> tuple[Sequence[Tensor | None], LinearReport]:
-        raise NotImplementedError("The adjoint of a step is in closed form.")
-
-
-class _Arguments(NamedTuple):
-    """`previous`, `u` and `weights` from their tensors. It keeps no tensor itself."""
-
-    tree: Any
-    constants: list[tuple[Any] | None]  # None where a tensor is
-
-    def __call__(self, tensors: Sequence[Tensor]) -> tuple[Tensor, Tensor, Any]:
-        rest = iter(tensors)
-        leaves = [next(rest) if constant is None else constant[0] for constant in self.constants]
-        return pytree.tree_unflatten(leaves, self.tree)
-
-
-class _StepAdjoint(Adjoint):
-    """dh = (I − ∂φ/∂h)⁻¹·∂φ/∂operand, a function of the solution and the operands that can be differentiated."""
-
-    def __init__(self, rule: StepRule, arguments: _Arguments, tensors: tuple[Tensor, ...]) -> None:
-        self.rule, self.arguments, self.operands = rule, arguments, tensors
+        return self.rule.phi(z, *self.arguments(self.operands))
 
     def pull(
         self, z: Tensor, operands: Sequence[Tensor], gradient: Tensor, needed: Sequence[bool]

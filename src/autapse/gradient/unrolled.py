@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from autapse import checks
-from autapse.gradient.base import Gradient, Solved
-from autapse.solve import LinearReport
+from autapse.gradient.base import AdjointNote, ClosedForm, Gradient, Solved
 
 
 @dataclass(frozen=True)
@@ -33,15 +32,17 @@ class Unrolled(Gradient):
         checks.integer("steps", self.steps, minimum=1)
 
     def attach(
-        self, system: Solved, z: Tensor, converged: Tensor | None, rtol: float, note: Callable[[LinearReport], None]
+        self, system: Solved | ClosedForm, z: Tensor, converged: Tensor | None, rtol: float, note: AdjointNote
     ) -> Tensor:
-        return followed(system, z, converged, self.steps, 1.0)
+        return followed(system.evaluate, z, converged, self.steps, 1.0)
 
 
-def followed(system: Solved, z: Tensor, converged: Tensor | None, steps: int, damping: float) -> Tensor:
+def followed(
+    evaluate: Callable[[Tensor], Tensor], z: Tensor, converged: Tensor | None, steps: int, damping: float
+) -> Tensor:
     """The solution with a graph of `steps` damped steps, or without a graph for unsolved problems."""
     result = z
     for _ in range(steps):
-        value = system.evaluate(result)
+        value = evaluate(result)
         result = value if damping == 1.0 else torch.lerp(result, value, damping)
     return result if converged is None else torch.where(converged, result, z)

@@ -19,12 +19,12 @@ from autapse.cells.base import COMMON, Cell, cell_options, constructor_arguments
 from autapse.forms import State
 from autapse.layers.compiled import never_compiled
 from autapse.layers.help import layer_help
+from autapse.layers.per_thread import PerThread
 from autapse.layers.stream import Stream
-from autapse.per_thread import PerThread
 from autapse.sequences.batch import SequenceBatch, make_batch
 from autapse.solve import LinearReport, SolveReport
 from autapse.solve.report import warn_unsolved
-from autapse.unfold import Unfold, default_strategy, strategy_settings
+from autapse.unfold import Unfold, strategy_class, strategy_settings
 
 FIRST = 0  # the position of the first step of a sequence
 Hidden = Any  # what h0 and h_n are: a tensor, a tuple of one tensor per state, or tuples per layer; see Recurrent
@@ -129,7 +129,7 @@ class Recurrent(nn.Module):
                 checks.fail(f"option of {cell.__name__}", rule, name, checks.closest(name, names))
         given = {name: options.pop(name) for name in settings if name not in known and name in options}
         self.unfold = self._checked_unfold(unfold, given)
-        self.solving = default_strategy(cell, **given)
+        self.solving = strategy_class(cell)(**given)
         if dropout > 0 and self.num_layers == 1:
             # torch.nn warns about the same mistake.
             warnings.warn(f"dropout={dropout} has no effect: it acts between layers and num_layers is 1", stacklevel=3)

@@ -81,7 +81,7 @@ class TorchLayer(Layer):
     def _whole(self, x: Tensor, h0: Any) -> tuple[Tensor, Any] | None:
         # The common call, as in torch.nn: the op takes the tensors as they are.
         op = self._torch_op()
-        if op is None or kernels_serve(x) or 0 in x.shape or not self._as_torch:
+        if op is None or not self._as_torch or kernels_serve(x) or 0 in x.shape:
             return None
         check_input(x, 3, self.input_size, self._dtype)
         sizes = self._state_sizes["l0"]

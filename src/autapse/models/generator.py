@@ -19,11 +19,13 @@ from autapse.models.generate import generate
 from autapse.models.heads import Draw
 from autapse.models.inputs import Inputs
 from autapse.models.missing import Missing, filled, log_likelihood
+from autapse.models.model import Batches
 from autapse.models.padding import Padded
 from autapse.models.passed import Passed
 from autapse.models.symbols import Symbols
 
 Depends = Literal["nothing", "vector", "sequence"]
+UNSEEN = 0.1  # sequences of each length that are added to those of the data, so that no length is impossible
 
 
 class Generator(DecoderModel):
@@ -97,6 +99,18 @@ class Generator(DecoderModel):
             return Conditions()
         read = self.inputs(x, lengths)
         return Conditions(context=read[:, 0]) if self.depends == "vector" else Conditions(aligned=read)
+
+    @torch.no_grad()
+    def start_from(self, train: Batches, validation: Batches) -> float | None:
+        """Let the model of lengths start with the frequencies of the training data, if there is one."""
+        if self.decoder.count is not None:
+            counts = torch.zeros(self.decoder.elements.longest)
+            for batch in train():
+                counts += torch.bincount(batch.padded_targets.lengths - 1, minlength=len(counts))
+            chances = (counts + UNSEEN) / (counts + UNSEEN).sum()
+            self.decoder.count.bias.copy_(chances.log())
+            self.decoder.count.weight.zero_()
+        return None
 
     # Use of a trained model -----------------------------------------------------------------------------------------
 

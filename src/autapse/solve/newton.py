@@ -106,12 +106,8 @@ class NewtonSteps(Iteration):
         operator = Resolvent(jacobian, preconditioned=self.precondition)
         d, report = self.linear.solve(operator, residual, forcing.eta, active)
         self.linear_reports.append(report)
-        tries, trying, length, cost = (
-            TRIES if self.line_search else 0,
-            active,
-            torch.ones_like(norm),
-            report.evaluations,
-        )
+        tries = TRIES if self.line_search else 0
+        trying, length, cost = active, torch.ones_like(norm), report.evaluations
         for n in range(tries + 1):
             cost = cost + trying.double()
             new = self._visit(system, z + system.groups.spread(length, d) * d, forcing, cost)

@@ -249,20 +249,15 @@ def plain(tensor: Tensor) -> Tensor:
 _WARNED: weakref.WeakSet[object] = weakref.WeakSet()
 
 
-def warn_once(owner: object, text: str, stacklevel: int = 2) -> None:
-    """Give a NotConvergedWarning, but only the first time for each owner."""
-    if owner not in _WARNED:
-        _WARNED.add(owner)
-        warnings.warn(text, NotConvergedWarning, stacklevel=stacklevel + 1)
-
-
 def warn_unsolved(
     owner: object, name: str, report: SolveReport, what: str = "sequences", consequence: str = "", stacklevel: int = 2
 ) -> None:
     """The one warning about problems that were not solved, the first time for each owner."""
-    if report.all_converged:
+    if report.all_converged or owner in _WARNED:
         return
+    _WARNED.add(owner)
     failed, count = int((~report.converged).sum()), len(report.converged)
     worst = float(report.residual.max())
     text = f"{name}: {failed} of {count} {what} did not converge, the worst residual is {worst:.2g}."
-    warn_once(owner, " ".join(part for part in (text, consequence, report.sentences()) if part), stacklevel + 1)
+    text = " ".join(part for part in (text, consequence, report.sentences()) if part)
+    warnings.warn(text, NotConvergedWarning, stacklevel=stacklevel + 1)

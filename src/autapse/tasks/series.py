@@ -214,9 +214,9 @@ def _divided(path: Path, share: float, layout: FileLayout, stamp: Stamp) -> tupl
 
 
 def stamp(path: Path) -> Stamp:
-    """What changes if a file, or the list of files in a folder, changes."""
+    """What changes if a file changes, or a file anywhere in a folder."""
     try:
-        parts = [path, *(sorted(path.iterdir()) if path.is_dir() else ())]
+        parts = [path, *(sorted(path.rglob("*")) if path.is_dir() else ())]
         return tuple((part.stat().st_size, part.stat().st_mtime_ns, part.stat().st_ino) for part in parts)
     except OSError:  # reading it will say what is wrong
         return ()

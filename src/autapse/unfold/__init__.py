@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
 
 from autapse.cells import Cell
 from autapse.cells.base import looks_ahead
@@ -21,11 +20,6 @@ __all__ = ["Parallel", "Pointwise", "Scan", "Solve", "Unfold", "Unfolded", "scan
 def strategy_class(cell: type[Cell]) -> type[Unfold]:
     """The default strategy of a cell: a solve of the whole sequence if it looks ahead, a scan if it looks back."""
     return Solve if looks_ahead(cell) else Scan if cell.stencil else Pointwise
-
-
-def default_strategy(cell: type[Cell], **settings: Any) -> Unfold:
-    """Make the default strategy of a cell."""
-    return strategy_class(cell)(**settings)
 
 
 def strategy_settings(cell: type[Cell]) -> dict[str, inspect.Parameter]:

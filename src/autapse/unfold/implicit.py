@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +24,7 @@ from autapse.solve import LinearReport, Solver, Tolerance, general, recommended
 from autapse.unfold.base import Unfold, Unfolded, name_of
 from autapse.unfold.implicit_fused import FusedImplicitSystem, fused_kernel
 from autapse.unfold.implicit_system import ImplicitSystem
-from autapse.unfold.warm_start import MEGABYTE, Opened, Solutions
+from autapse.unfold.warm_start import MEGABYTE, Solutions
 
 
 class Solve(nn.Module, Unfold):
@@ -84,11 +84,11 @@ class Solve(nn.Module, Unfold):
         keys: Any = None,
     ) -> SolveCall:
         starts = None if start_states is None else _start_rows(start_states, cells, batch)
-        solutions = None if keys is None else self.solutions.open(keys, batch)
+        names = None if keys is None else self.solutions.checked_keys(keys, batch)
         calls = int(self.calls)
         if training and self.tolerance.first is not None:
             self.calls += 1
-        return SolveCall(self, solutions, starts, training, calls)
+        return SolveCall(self, names, starts, training, calls)
 
     def run(self, cell: Cell, rows: Tensor, batch: SequenceBatch, initial: Any, **options: Any) -> Unfolded:
         return self.open({"l0": cell}, batch, self.training).run(cell, rows, batch, initial, **options)
@@ -114,7 +114,7 @@ class SolveCall(Unfold):
     unsolved = Solve.unsolved
 
     solve: Solve
-    solutions: Opened | None  # the last ones of the sequences in this batch
+    keys: list[Hashable] | None  # names of the sequences, in the order of the batch
     starts: list[Tensor] | None  # one [N, S] per layer, in the order of the batch
     training: bool
     calls: int  # training calls before this one, for the schedule of the tolerance
@@ -137,38 +137,38 @@ class SolveCall(Unfold):
     ) -> Unfolded:
         if start:
             checks.fail("start", "be 0: an implicit layer reads whole sequences", start)
-        own = initial is not None or getattr(cell, "edges", None) is not None
-        order = RedBlackOrder.of(batch, cell.stencil, edges=own)
+        learned = getattr(cell, "edges", None)
+        order = RedBlackOrder.of(batch, cell.stencil, edges=initial is not None or learned is not None)
         x = rows.index_select(0, order.packed)
         sizes, rule, u = cell.state_sizes, cell.rule(cell.prepare()), cell.drive(x)
-        edges = _edges(cell, initial, batch, sum(sizes))
+        edges = _edges(initial, learned, batch, sum(sizes))
         z, report = self._solve(rule, u, order, edges, self._first_point(layer, order, edges))
-        if self.solutions is not None:
-            self.solutions.store(layer, order, z)
+        if self.keys is not None:
+            self.solve.solutions.store(layer, self.keys, order, z)
         states = z.new_empty(z.shape).index_copy(0, order.packed, z).split(sizes, 1)
         return Unfolded(states, order.final(z, edges).split(sizes, 1), report)
 
     def _first_point(self, layer: int, order: RedBlackOrder, like: Tensor) -> Tensor | None:
         if self.starts is not None:
             return self.starts[layer].index_select(0, order.packed)
-        return None if self.solutions is None else self.solutions.start(layer, order, like.shape[1], like)
+        return None if self.keys is None else self.solve.solutions.start(layer, self.keys, order, like)
 
     def _solve(self, rule: Rule, u: Tensor, order: RedBlackOrder, edges: Tensor, first: Tensor | None) -> Any:
         """The states at all positions in red-black order, with a graph if one is needed; and the report."""
-        tensors, gradient = (u, edges, *rule.operands), self.solve.gradient or DEFAULT
+        gradient = self.solve.gradient or DEFAULT
         kernel = fused_kernel(rule, u, edges)
         system: ImplicitSystem
         if kernel is not None:  # then no function transform is active
             system = FusedImplicitSystem(rule, u, order, edges, kernel)
         else:
-            reverse_mode_only("An implicit layer", tensors, gradient.forward_remedy)
             system = ImplicitSystem(rule, u, order, edges)
+            reverse_mode_only("An implicit layer", system.operands, gradient.forward_remedy)
         rtol, adjoint_rtol = self.solve.tolerance.at(self.training, self.calls)
         solver = self.solve.solver or (recommended() if rule.has_bands else general())
         with torch.no_grad(), forward_ad._set_fwd_grad_enabled(False):  # the derivative is that of the solution
             z, report = solver.solve(system, first, rtol)
         solved = None if report.all_converged else system.groups.spread(report.converged.to(z.device), z)
-        if is_tracked(tensors):
+        if is_tracked(system.operands):
             z = gradient.attach(system, z, solved, adjoint_rtol, self.adjoint_reports.append)
         return z, report
 
@@ -179,11 +179,10 @@ def _checked(name: str, value: Any, kind: type, rule: str) -> Any:
     return value
 
 
-def _edges(cell: Cell, initial: tuple[State, State] | None, batch: SequenceBatch, size: int) -> Tensor:
+def _edges(initial: tuple[State, State] | None, learned: Tensor | None, batch: SequenceBatch, size: int) -> Tensor:
     """The states before and after each sequence, [2B, S], or [1, S] of zeros for all."""
     if initial is not None:
         return torch.cat([torch.cat(side, 1) for side in initial])
-    learned = getattr(cell, "edges", None)
     if learned is None:
         return batch.rows.new_zeros(1, size)
     return learned[:, None].expand(2, batch.count, size).reshape(2 * batch.count, size)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from torch import Tensor
 
-from autapse.forms.implicit import Neighbours, Rule, Slope
+from autapse.forms.implicit import Neighbours, Rule
 from autapse.forms.implicit_gru import GRUSlope, ImplicitGRURule
 from autapse.native.dispatch import kernels_serve
 from autapse.native.implicit import SLOPE_PARTS, ImplicitKernel
@@ -30,6 +28,7 @@ def fused_kernel(rule: Rule, u: Tensor, edges: Tensor) -> ImplicitKernel | None:
 class FusedImplicitSystem(ImplicitSystem):
     """`ImplicitSystem` for an ImplicitGRURule: one call per colour evaluates products and gates, block by block."""
 
+    has_gradients = True
     rule: ImplicitGRURule
 
     def __init__(
@@ -101,24 +100,12 @@ class FusedImplicitSystem(ImplicitSystem):
         """Whether the native solvers can be used: they support the stencil (−1, 1) only."""
         return set(self.rule.offsets) == {-1, 1} and len(self.rule.offsets) == 2
 
-    def operands(self, z: Tensor) -> tuple[Tensor, ...]:
-        return self.u, self.edges, *self.rule.operands
-
-    def pull(
-        self, z: Tensor, gradient: Tensor, solver: LinearSolver, rtol: float
-    ) -> tuple[tuple[Tensor | None, ...], LinearReport]:
-        _, slope = self.linearize(z)
-        v, report = slope.adjoint(gradient, solver, rtol)
-        return slope.gradients(v), report
-
     def linearize(self, z: Tensor) -> tuple[Tensor, FusedImplicitSlope]:
-        values, slopes = torch.empty_like(z), list[FusedSlope]()
+        values = torch.empty_like(z)
         parts = z.new_empty(2 * len(self.rule.offsets) + SLOPE_PARTS, *z.shape)
         for colour, rows in enumerate(self.layout.colours):
-            other = z[self.layout.others[colour]]
-            self._fused(colour, other, values[rows], slope=parts[:, rows])
-            slopes.append(FusedSlope(self.rule, self.kernel, parts[:, rows], partial(self.near, other, colour)))
-        return values, FusedImplicitSlope(self, slopes, parts)
+            self._fused(colour, z[self.layout.others[colour]], values[rows], slope=parts[:, rows])
+        return values, FusedImplicitSlope(self, z, parts)
 
 
 class FusedImplicitSlope(ImplicitSlope):
@@ -126,9 +113,9 @@ class FusedImplicitSlope(ImplicitSlope):
 
     system: FusedImplicitSystem
 
-    def __init__(self, system: FusedImplicitSystem, slopes: list[FusedSlope], parts: Tensor) -> None:
-        super().__init__(system, slopes)
-        self.fused, self.parts = slopes, parts  # [2J + 7, N, H]
+    def __init__(self, system: FusedImplicitSystem, z: Tensor, parts: Tensor) -> None:  # [N, H], [2J + 7, N, H]
+        super().__init__(system, [_fused_slope(system, parts[:, rows]) for rows in system.layout.colours])
+        self.z, self.parts = z, parts
 
     def adjoint(self, gradient: Tensor, solver: LinearSolver, rtol: float) -> tuple[Tensor, LinearReport]:
         if type(solver) is not GMRES or not self.system.has_native_solvers:
@@ -140,58 +127,43 @@ class FusedImplicitSlope(ImplicitSlope):
         return v, LinearReport(converged, residual, iterations, iterations.double())
 
     def gradients(self, v: Tensor) -> tuple[Tensor | None, ...]:
+        """The gradients of the system's operands."""
         # For all colours at once: these sums are over all rows.
         count, size = len(self.system.rule.offsets), v.shape[1]
         arguments = self.system.kernel.pull_arguments(self.parts, v)
         switches = arguments[:, : count * size].split(size, 1)
         gates, new = arguments[:, count * size :].split([2 * size, size], 1)
         mixed, reset = self.parts[-2:]
-        near = [torch.cat(parts) for parts in zip(*(slope.neighbours() for slope in self.fused), strict=True)]
+        near = [torch.cat(colours) for colours in zip(*self.system.near_all(self.z), strict=True)]
         matrices = torch.stack([a.t() @ h for a, h in zip(switches, near, strict=True)])
         return arguments, self._edge_gradients(v), matrices, gates.t() @ mixed, new.t() @ reset
 
-    def _add_edges(self, edges: Tensor, near: Neighbours, colour: int) -> None:
-        layout = self.system.layout
-        other = layout.others[colour]
-        size = other.stop - other.start
-        for offset, part in zip(self.system.rule.offsets, near, strict=True):
-            index = layout.neighbours[colour][offset]
-            outside = (index >= size).nonzero()[:, 0]
-            edges.index_add_(0, index[outside] - size, part[outside])
-
     def _edge_gradients(self, v: Tensor) -> Tensor | None:
-        layout = self.system.layout
+        layout, offsets = self.system.layout, self.system.rule.offsets
         if not layout.edges:
             return None
         edges, sent = torch.zeros_like(self.system.edges), self.system.kernel.pull(self.parts, v)
-        for colour, rows in enumerate(layout.colours):
-            self._add_edges(edges, tuple(part[rows] for part in sent), colour)
+        for rows, other, near in zip(layout.colours, layout.others, layout.neighbours, strict=True):
+            size = other.stop - other.start
+            for offset, part in zip(offsets, sent, strict=True):
+                outside = (near[offset] >= size).nonzero()[:, 0]
+                edges.index_add_(0, near[offset][outside] - size, part[rows][outside])
         return edges
 
 
 @dataclass(frozen=True, eq=False)
-class FusedSlope(Slope):
+class FusedSlope(GRUSlope):
     """`GRUSlope` with its transposed products by the native kernels."""
 
-    rule: ImplicitGRURule
     kernel: ImplicitKernel
     parts: Tensor  # [2J + 7, M, H]
-    neighbours: Callable[[], Neighbours]
-
-    def reference(self) -> GRUSlope:
-        count = len(self.rule.offsets)
-        s, competition = self.parts[:count].unbind(0), self.parts[count : 2 * count].unbind(0)
-        z, by_z, r, by_r, by_new, *_ = self.parts[2 * count :].unbind(0)
-        return GRUSlope(self.rule, s, competition, z=z, by_z=by_z, r=r, by_r=by_r, by_new=by_new)
-
-    def jvp(self, tangents: Neighbours) -> Tensor:
-        return self.reference().jvp(tangents)
-
-    def bands(self) -> Neighbours:
-        return self.reference().bands()
-
-    def blocks(self) -> Neighbours:
-        return self.reference().blocks()
 
     def vjp(self, v: Tensor) -> Neighbours:
         return self.kernel.pull(self.parts, v).unbind(0)
+
+
+def _fused_slope(system: FusedImplicitSystem, parts: Tensor) -> FusedSlope:
+    count = len(system.rule.offsets)
+    s, competition = parts[:count].unbind(0), parts[count : 2 * count].unbind(0)
+    z, by_z, r, by_r, by_new, *_ = parts[2 * count :].unbind(0)
+    return FusedSlope(system.rule, s, competition, z, by_z, r, by_r, by_new, system.kernel, parts)

@@ -27,9 +27,12 @@ from autapse.unfold.banded import eliminated
 class ImplicitSystem(System):
     """h_t = rule(u_t, h_{t+j} for j in the stencil), for every position of every sequence."""
 
+    has_gradients = False  # autograd follows F(z)
+
     def __init__(self, rule: Rule, u: Tensor, layout: RedBlackOrder, edges: Tensor) -> None:
         """`u` [N, G] in the layout's order; `edges` [1, S] or [2B, S], the states before and after each sequence."""
         self.rule, self.u, self.layout, self.edges = rule, u, layout, edges
+        self.operands = (u, edges, *rule.operands)
         self.extent = layout.extent
 
     @cached_property
@@ -39,10 +42,6 @@ class ImplicitSystem(System):
     @cached_property
     def free_groups(self) -> Groups:
         return Groups(self.layout.count, self.layout.owner[: self.layout.free])
-
-    def operands(self, z: Tensor) -> tuple[Tensor, ...]:
-        """F(z), through which all gradients flow; and the tensors that the adjoint reads again."""
-        return self.evaluate(z), self.u, self.edges, *self.rule.operands
 
     def zero(self) -> Tensor:
         return self.edges.new_zeros(self.layout.total, self.edges.shape[1])
@@ -62,11 +61,11 @@ class ImplicitSystem(System):
 
     # Evaluation -------------------------------------------------------------------------------------------------
 
-    def near(self, other: Tensor, colour: int, edges: Tensor | None = None) -> Neighbours:
-        """The neighbours of the rows of a colour: rows of `other`, the other colour, or edges."""
+    def near(self, other: Tensor, colour: int, edges: Tensor | None = None, part: slice = slice(None)) -> Neighbours:
+        """The neighbours of the rows of a colour, or of a part of them: rows of `other`, the other colour, or edges."""
         table = torch.cat([other, self.edges if edges is None else edges])
         index = self.layout.neighbours[colour]
-        return tuple(table.index_select(0, index[offset]) for offset in self.rule.offsets)
+        return tuple(table.index_select(0, index[offset][part]) for offset in self.rule.offsets)
 
     def evaluate(self, z: Tensor) -> Tensor:
         return torch.cat([self._evaluate(z, colour) for colour in range(len(self.layout.colours))])
@@ -85,19 +84,16 @@ class ImplicitSystem(System):
     def relax(self, free: Tensor) -> Point:
         if not self.rule.has_bands:
             return super().relax(free)
-        layout, rest, couplings = self.layout, [], []
-        if layout.two_colours:
-            odd, bands = self.rule.evaluate_with_bands(self.drive(layout.colours[1]), self.near(free, 1))
-            rest, couplings = [odd], [bands]
-        value, bands = self.rule.evaluate_with_bands(
-            self.drive(layout.colours[0]), self.near(rest[0] if rest else free, 0)
-        )
-        couplings.insert(0, bands)
+        colours, values, couplings = self.layout.colours, [free], list[Neighbours]()
+        for colour in reversed(range(len(colours))):  # the free rows give the others, and these the free ones
+            value, bands = self.rule.evaluate_with_bands(self.drive(colours[colour]), self.near(values[-1], colour))
+            values.append(value)
+            couplings.insert(0, bands)
 
         def correct(residual: Tensor) -> Tensor:
-            return self.eliminate(couplings)(residual)[: layout.free]
+            return self.eliminate(couplings)(residual)[: len(free)]
 
-        return Point(torch.cat([free, *rest]), value - free, correct)
+        return Point(torch.cat(values[:-1]), values[-1] - free, correct)
 
     def eliminate(self, couplings: Sequence[Neighbours], transposed: bool = False) -> Callable[[Tensor], Tensor]:
         """The inverse of I − bands, given the bands of each colour; missing rows of its argument are zero."""
@@ -117,12 +113,8 @@ class ImplicitSystem(System):
             return self._evaluate(z, self.layout.colours.index(rows))
         colour = int(rows.start >= self.layout.free)
         begin = self.layout.colours[colour].start
-        other = z[self.layout.others[colour]]
-        table = torch.cat([other, self.edges])
-        index = self.layout.neighbours[colour]
         part = slice(rows.start - begin, rows.stop - begin)
-        near = tuple(table.index_select(0, index[offset][part]) for offset in self.rule.offsets)
-        return self.rule.evaluate(self.drive(rows), near)
+        return self.rule.evaluate(self.drive(rows), self.near(z[self.layout.others[colour]], colour, part=part))
 
     def guess(self) -> Tensor:
         """The start of the INN paper: an explicit pass in each direction, then the rule on the states of both."""
@@ -156,16 +148,12 @@ class ImplicitSystem(System):
         ]
         return torch.cat([value for value, _ in pairs]), ImplicitSlope(self, [slope for _, slope in pairs])
 
-    def adjoint(self) -> None:
-        return None
-
     def pull(
         self, z: Tensor, gradient: Tensor, solver: LinearSolver, rtol: float
     ) -> tuple[tuple[Tensor | None, ...], LinearReport]:
-        """The gradients of `operands`: v of v = g + Jᵀ·v for F(z); the others get theirs through it."""
         _, slope = self.linearize(z)
         v, report = slope.adjoint(gradient, solver, rtol)
-        return (v, *[None] * (2 + len(self.rule.operands))), report
+        return slope.gradients(v), report
 
 
 class ImplicitSlope(Linear):
@@ -236,6 +224,10 @@ class ImplicitSlope(Linear):
         even, odd = gradient[: layout.free], gradient[layout.free :]
         v, report = solver.solve(_HalfAdjoint(self), even + self.pulled(odd, 1), rtol)
         return torch.cat([v, odd + self.pulled(v, 0)]), report
+
+    def gradients(self, v: Tensor) -> tuple[Tensor | None, ...]:
+        """What `ImplicitSystem.pull` gives: here v, which is the gradient of F(z)."""
+        return (v,)
 
 
 class _HalfAdjoint(Operator):

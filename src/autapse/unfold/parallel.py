@@ -14,9 +14,9 @@ from torch import Tensor
 
 from autapse import checks
 from autapse.cells import Cell
-from autapse.forms import Form, Leaky, State
+from autapse.forms import Form, State
 from autapse.gradient.base import Adjoint, attach
-from autapse.gradient.function import is_tracked, opaque, reverse_mode_only, without_autocast
+from autapse.gradient.function import opaque, reverse_mode_only, without_autocast
 from autapse.native.operands import KERNELS
 from autapse.sequences.batch import SequenceBatch
 from autapse.solve.limits import Limits
@@ -102,9 +102,9 @@ class Parallel(Limits, Unfold):
             line = Line.packed(batch.sizes, rows.device)
             dense = self.jacobian == "dense" or (self.jacobian == "auto" and first.shape[-1] <= DENSE_UP_TO)
             sizes, weights, drive = cell.state_sizes, cell.prepare(), cell.drive(x)
-            steps = _Steps(
-                cell, weights, _is_form(cell, weights), drive, first[: line.count], line, start, dense, sizes
-            )
+            form = cell.fused(weights)
+            form = form if type(form) in KERNELS else None  # a subclass of a form may have another step
+            steps = _Steps(cell, weights, form, drive, first[: line.count], line, start, dense, sizes)
             h, report = self._differentiable(steps)
             final = torch.cat([first, h]).index_select(0, line.last(batch.count)).split(sizes, dim=-1)
         states = tuple(batch.reverse(part) if reverse else part for part in h.split(sizes, dim=-1))
@@ -113,17 +113,13 @@ class Parallel(Limits, Unfold):
         return Unfolded(states, final, report)
 
     def _differentiable(self, steps: _Steps) -> tuple[Tensor, SolveReport]:
-        # A form caches what it computes from its matrices. Here that has no graph, below it has one: so use a copy.
-        plain = (
-            dataclasses.replace(steps, weights=copy.copy(steps.weights)) if isinstance(steps.weights, Form) else steps
-        )
+        plain = dataclasses.replace(steps, weights=_copied(steps.weights), form=_copied(steps.form))
         h, report = self._solve(plain, steps.first[steps.groups.owner])
         # Autograd sees one more step of each state by itself. The adjoint adds the dependence between the steps.
         before = steps.groups.previous(h, steps.first)
         value = steps.step(before)
-        if not is_tracked((value,)):
-            return value, report
-        return attach(_Recurrence(self, plain, before.detach(), value), value.detach()), report
+        operands = (value, *steps.cell.parameters(), *steps.cell.buffers())
+        return attach(_Recurrence(operands, self, plain, before.detach()), value.detach()), report
 
     @torch.no_grad()
     def _solve(self, system: Recurrence, like: Tensor) -> tuple[Tensor, SolveReport]:  # [N, S]
@@ -145,7 +141,7 @@ class _Steps(Recurrence):
 
     cell: Cell
     weights: Any  # the result of cell.prepare()
-    is_form: bool  # whether the weights are a built-in form, whose step is that of the cell
+    form: Form | None  # a built-in form with the step of the cell
     drive: Tensor  # [N, G]
     first: Tensor
     groups: Line
@@ -164,76 +160,39 @@ class _Steps(Recurrence):
     def step(self, before: Tensor) -> Tensor:  # [N, S] -> [N, S]
         """The step of each row, from the state before it."""
 
-        def run(u: Tensor, state: State, weights: Any, t: int) -> Tensor:
-            new = weights.step(u, state, t) if self.is_form else self.cell.advance(u, state, weights, t)
+        def run(u: Tensor, state: State, t: Any) -> Tensor:
+            form, cell = self.form, self.cell
+            new = cell.advance(u, state, self.weights, t) if form is None else form.step(u, state, t)
             return torch.cat(new, dim=-1)
 
         return self._each(run, before)
 
     def slope(self, before: Tensor) -> Tensor:
-        def run(u: Tensor, state: State, weights: Any, t: int) -> Tensor:
-            matrix = weights.jacobian(u, state, t) if self.is_form else self.cell._jacobian(u, state, weights, t)
+        def run(u: Tensor, state: State, t: Any) -> Tensor:
+            form, cell = self.form, self.cell
+            matrix = cell._jacobian(u, state, self.weights, t) if form is None else form.jacobian(u, state, t)
             return matrix if self.dense else matrix.diagonal(dim1=-2, dim2=-1)
 
         return self._each(run, before, None if self.dense else max(1, CHUNK // before.shape[-1] ** 2))
 
     def _each(self, run: Callable[..., Tensor], before: Tensor, rows: int | None = None) -> Tensor:
         """`run` on all rows at once; position by position if the cell depends on the position."""
-        parts = [(part, t + self.start) for part, t in self._parts(rows or len(before))]
-        results = [run(self.drive[p], before[p].split(self.sizes, dim=-1), self._weights(p), t) for p, t in parts]
+        parts = self._parts(rows or len(before))
+        results = [run(self.drive[part], before[part].split(self.sizes, dim=-1), t) for part, t in parts]
         return results[0] if len(results) == 1 else torch.cat(results)
 
-    def _parts(self, rows: int) -> list[tuple[slice, int]]:
-        if self._together:
-            return [(slice(n, n + rows), 0) for n in range(0, len(self.drive), rows)]
-        ends = torch.bincount(self.groups.step).cumsum(0).tolist()
-        return [(slice(a, b), t) for t, (a, b) in enumerate(zip([0, *ends[:-1]], ends, strict=True))]
-
-    @cached_property
-    def _together(self) -> bool:
-        """Whether rows of different positions can share a call. Those of built-in forms can."""
-        return self.is_form or not self.cell.depends_on_position
-
-    def _weights(self, part: slice) -> Any:
-        if self._together and type(self.weights) is Leaky:
-            return _leaky_rows(self.weights, self.groups.step[part] + self.start)
-        return self.weights
+    def _parts(self, rows: int) -> list[tuple[slice, Any]]:
+        """The rows of each call, and their position: one for all, or for a form one per row."""
+        if self.form is None and self.cell.depends_on_position:
+            ends = torch.bincount(self.groups.step).cumsum(0).tolist()
+            return [(slice(a, b), t) for t, (a, b) in enumerate(zip([0, *ends[:-1]], ends, strict=True), self.start)]
+        parts = [slice(n, n + rows) for n in range(0, len(self.drive), rows)]
+        return [(part, self.start if self.form is None else self.groups.step[part] + self.start) for part in parts]
 
 
-def _is_form(cell: Cell, weights: Any) -> bool:
-    own = type(cell)._jacobian is not Cell._jacobian
-    return not own and type(weights) in KERNELS and cell.fused(weights) is weights
-
-
-@dataclass(frozen=True)
-class _LeakyRows(Leaky):
-    """The leaky form with coefficients [N, K] per row instead of per position."""
-
-    @staticmethod
-    def _at(values: Any, t: int, k: int) -> float | Tensor:
-        return values[:, k, None] if isinstance(values, Tensor) and values.dim() == 2 else values
-
-    @property
-    def _alphas(self) -> float | Tensor:
-        return self.alpha
-
-    @property
-    def _betas(self) -> float | Tensor:
-        return self.beta
-
-
-def _leaky_rows(form: Leaky, positions: Tensor) -> Leaky:
-    """The form for rows of different positions."""
-
-    def of_rows(value: float | Tensor) -> float | Tensor:
-        if not isinstance(value, Tensor) or value.dim() != 2:
-            return value
-        return value.index_select(0, positions.clamp(max=len(value) - 1))
-
-    alpha, beta = of_rows(form.alpha), of_rows(form.beta)
-    if alpha is form.alpha and beta is form.beta:
-        return form
-    return _LeakyRows(form.matrix, form.activation, alpha, beta, form.inner_steps, form.threshold)
+def _copied(part: Any) -> Any:
+    """A copy of a form. A form caches what it computes from its matrices, and the values of a solver have no graph."""
+    return copy.copy(part) if isinstance(part, Form) else part
 
 
 @dataclass(frozen=True)
@@ -283,14 +242,16 @@ class _Transposed(Recurrence):
         return torch.autograd.grad(after, before, v, retain_graph=True)[0]
 
 
+@dataclass(eq=False)
 class _Recurrence(Adjoint):
     """The gradient of each state, with those of all later steps added by the adjoint recurrence."""
 
     remedy = SCAN
 
-    def __init__(self, settings: Parallel, steps: _Steps, before: Tensor, value: Tensor) -> None:
-        self.settings, self.steps, self.before = settings, steps, before
-        self.operands = (value, *steps.cell.parameters(), *steps.cell.buffers())  # the parameters are read again
+    operands: tuple[Tensor, ...]  # the step of each state, and the tensors that are read again
+    settings: Parallel
+    steps: _Steps
+    before: Tensor  # [N, S], the state before each step
 
     def pull(
         self, z: Tensor, operands: Sequence[Tensor], gradient: Tensor, needed: Sequence[bool]

@@ -21,7 +21,7 @@ from autapse.solve import SolveReport
 from autapse.solve.report import merge
 from autapse.unfold.base import Unfold, Unfolded, name_of
 from autapse.unfold.fused import prepare, scan_fused, tensors_of
-from autapse.unfold.reference import Note, Scanned, scan_reference
+from autapse.unfold.reference import Scanned, scan_reference
 from autapse.unfold.unchanged import Unchanged
 
 
@@ -102,9 +102,10 @@ class ScanCall(Unfold):
         if whole:
             states, final = run(*arguments, None, reverse and not turned, reports.append)
         else:
-            states, final = self._in_pieces(run, *arguments, reports.append)
+            states, final = self._in_pieces(run, reports, *arguments)
         states = tuple(batch.reverse(part) for part in states) if turned else states
-        return Unfolded(states, final, merge(reports, batch.count, worst=True) if cell.is_solved else None)
+        solved = reports or cell.is_solved  # without steps there are no reports
+        return Unfolded(states, final, merge(reports, batch.count, worst=True) if solved else None)
 
     def _is_whole(self, sizes: Sequence[int]) -> bool:
         """Whether the backward pass recomputes nothing."""
@@ -118,25 +119,23 @@ class ScanCall(Unfold):
     def _in_pieces(
         self,
         run: Any,
+        reports: list[SolveReport],
         cell: Cell,
         x: Tensor,
         state: State,
         sizes: Sequence[int],
         start: int,
         keep: bool,
-        note: Note,
     ) -> Scanned:
         """`run` on a few steps at a time. The backward pass runs them again."""
         inputs, every = (x, *state), self.scan.checkpoint_every or 1
         weights = prepare(cell) if self.native else cell.prepare()  # once for all pieces
         unchanged = Unchanged([*cell.parameters(), *cell.buffers(), *inputs])
-        noted: set[int] = set()  # pieces that have run: steps recomputed in the backward pass are not reported
 
-        def run_unchanged(piece: int, *arguments: Any) -> Any:
+        def run_unchanged(*arguments: Any) -> Any:
             unchanged.check([*cell.parameters(), *cell.buffers(), *inputs])
-            first = piece not in noted
-            noted.add(piece)
-            return run(*arguments, note=note if first else None)
+            reports: list[SolveReport] = []
+            return *run(*arguments, note=reports.append), reports
 
         pieces = [sizes[n : n + every] for n in range(0, len(sizes), every)]
         traces: list[State] = []
@@ -145,9 +144,10 @@ class ScanCall(Unfold):
             # Sequences that ended in an earlier piece are dropped, so that each piece is a batch.
             ended.append(tuple(s[piece[0] :] for s in state))
             state = tuple(s[: piece[0]] for s in state)
-            arguments = (n, cell, rows, state, piece, start + n * every, keep, weights)
-            trace, state = checkpoint(run_unchanged, *arguments, use_reentrant=False)
+            arguments = (cell, rows, state, piece, start + n * every, keep, weights)
+            trace, state, noted = checkpoint(run_unchanged, *arguments, use_reentrant=False)
             traces.append(trace)
+            reports += noted  # those of the backward pass are dropped with its states
         states = tuple(torch.cat(column) for column in zip(*traces, strict=True))
         final = tuple(torch.cat(column) for column in zip(state, *reversed(ended), strict=True))
         return states, final

@@ -19,10 +19,9 @@ class Unchanged:
     def __init__(self, tensors: Iterable[Tensor]) -> None:
         self.seen = [(tensor, _mark(tensor)) for tensor in tensors]
 
-    def check(self, now: Iterable[Tensor] | None = None) -> None:
+    def check(self, now: Iterable[Tensor]) -> None:
         """Raise autograd's error if one was changed in place, or differs from the tensors that are read now."""
-        tensors = [tensor for tensor, _ in self.seen] if now is None else now
-        for (tensor, mark), current in zip(self.seen, tensors, strict=True):
+        for (tensor, mark), current in zip(self.seen, now, strict=True):
             if tensor is current and _mark(tensor) == mark:
                 continue
             what, version = f"[{tensor.type()} {list(tensor.shape)}]", _mark(tensor)[0]

@@ -29,8 +29,8 @@ class Solutions:
     def __len__(self) -> int:
         return len(self.kept)
 
-    def open(self, keys: Sequence[Any] | Tensor, batch: SequenceBatch) -> Opened:
-        """The solutions of the sequences in a batch."""
+    def checked_keys(self, keys: Sequence[Any] | Tensor, batch: SequenceBatch) -> list[Hashable]:
+        """The keys that a caller gave, in the order of the batch."""
         names = keys.tolist() if isinstance(keys, Tensor) else list(keys)
         if len(names) != batch.count:
             checks.fail("keys", f"be one per sequence, {batch.count} in all", len(names))
@@ -40,16 +40,12 @@ class Solutions:
             checks.fail(
                 "keys", "be used with a layer that has a cache", names[:3], "Build it with cache=256 (megabytes)."
             )
-        order = range(batch.count) if batch.order is None else batch.order.tolist()
-        return Opened(self, [names[n] for n in order])
+        return names if batch.order is None else [names[n] for n in batch.order.tolist()]
 
     def clear(self) -> None:
         """Remove all solutions, for example after new weights were loaded."""
         self.kept.clear()
         self.bytes = 0
-
-    def get(self, layer: int, key: Hashable) -> Tensor | None:
-        return self.kept.get((layer, key))
 
     def put(self, layer: int, key: Hashable, states: Tensor) -> None:
         """Keep a copy, if there is enough memory."""
@@ -60,6 +56,22 @@ class Solutions:
             self.kept[layer, key] = copy
             self.bytes += copy.nbytes
 
+    def start(self, layer: int, keys: list[Hashable], order: RedBlackOrder, like: Tensor) -> Tensor | None:  # [N, S]
+        """The last solutions, zero for sequences without one; None if no sequence has one. `like` has S columns."""
+        size, first = like.shape[1], None
+        for n, (key, length) in enumerate(zip(keys, order.lengths.tolist(), strict=True)):
+            states = self.kept.get((layer, key))
+            if states is not None and states.shape == (length, size):
+                first = like.new_zeros(order.total, size) if first is None else first
+                first[order.rows_of(n)] = states.to(first)
+        return first
+
+    def store(self, layer: int, keys: list[Hashable], order: RedBlackOrder, z: Tensor) -> None:
+        """Keep the solutions z of a batch."""
+        states = z.detach()
+        for n, key in enumerate(keys):
+            self.put(layer, key, states[order.rows_of(n)])
+
     def state_dict(self) -> dict[str, Tensor]:
         """All solutions as tensors by name, for a checkpoint. The keys must be integers."""
         return {f"{layer}.{key}": states for (layer, key), states in self.kept.items()}
@@ -69,31 +81,3 @@ class Solutions:
         for name, states in tensors.items():
             layer, key = name.split(".")
             self.put(int(layer), int(key), states)
-
-
-class Opened:
-    """The solutions for one batch. `keys` has the order of the batch."""
-
-    def __init__(self, solutions: Solutions, keys: list[Hashable]) -> None:
-        self.solutions, self.keys = solutions, keys
-
-    def start(self, layer: int, order: RedBlackOrder, size: int, like: Tensor) -> Tensor | None:  # [N, S]
-        """The last solutions, zero for sequences without one; None if no sequence has one."""
-        last = [self.solutions.get(layer, key) for key in self.keys]
-        fits = [
-            states is not None and states.shape == (length, size)
-            for states, length in zip(last, order.lengths.tolist(), strict=True)
-        ]
-        if not any(fits):
-            return None
-        first = like.new_zeros(order.total, size)
-        for n, (states, fit) in enumerate(zip(last, fits, strict=True)):
-            if fit and states is not None:
-                first[order.rows_of(n)] = states.to(first)
-        return first
-
-    def store(self, layer: int, order: RedBlackOrder, z: Tensor) -> None:
-        """Keep the solutions z of the batch."""
-        states = z.detach()
-        for n, key in enumerate(self.keys):
-            self.solutions.put(layer, key, states[order.rows_of(n)])

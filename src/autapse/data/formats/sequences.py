@@ -30,6 +30,8 @@ NUMBERED = re.compile(r"(.*?)(\d+)")
 SINCE = "time since the step before"
 """The name of the channel that irregular times become."""
 UNEVEN = 0.01  # steps that differ by less than this share of the median step are regular
+DAY = 86_400.0  # seconds
+CALENDAR = ((28, 31), (90, 92), (365, 366))  # days of a month, a quarter and a year, which are regular too
 OPTIONS = {"sequence": "--sequence-column", "target": "--target-column"}
 
 
@@ -330,13 +332,21 @@ def _timed(table: Columnar, parsed: Parsed, times: Ragged, layout: FileLayout) -
     if layout.times == "resample":
         step = layout.time_step or (float(np.median(steps)) if len(steps) else 1.0)
         return _resampled(table, parsed, times, step)
-    median = float(np.median(steps)) if len(steps) else 1.0
-    regular = bool((np.abs(steps - median) <= UNEVEN * median).all())
-    if layout.times == "ignore" or (layout.times == "auto" and regular):
+    if layout.times == "ignore" or (layout.times == "auto" and _regular(steps)):
         return parsed
     channel = np.where(inside, since, 0.0).astype(np.float32)[:, None]
     inputs = Ragged(np.concatenate([parsed.inputs.values, channel], axis=1), parsed.inputs.lengths)
     return parsed._replace(inputs=inputs, channels=(*parsed.channels, SINCE))
+
+
+def _regular(steps: np.ndarray) -> bool:
+    """Whether all steps are equal, or are months, quarters or years in seconds."""
+    if not len(steps):
+        return True
+    median = float(np.median(steps))
+    if (np.abs(steps - median) <= UNEVEN * median).all():
+        return True
+    return any(((low * DAY <= steps) & (steps <= high * DAY)).all() for low, high in CALENDAR)
 
 
 def _resampled(table: Columnar, parsed: Parsed, times: Ragged, step: float) -> Parsed:
