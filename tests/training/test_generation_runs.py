@@ -18,7 +18,7 @@ SIZES = {"train_size": 24, "validation_size": 6, "test_size": 6}
 TASKS = {
     "brackets": Brackets(pairs=(1, 3), missing=0.2, **SIZES),
     "mackey-glass": MackeyGlass(length=8, primed=4, missing=0.2, **SIZES),
-    "pendulum": Pendulum(length=8, **SIZES),
+    "pendulum": Pendulum(length=8, primed=2, **SIZES),
     "strokes": Strokes(letters=2, **SIZES),
 }
 
