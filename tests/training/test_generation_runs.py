@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import autapse
-from autapse.models import Elements, Generator, Padded, Scheduled
+from autapse.models import Draw, Elements, Generator, Padded, Scheduled
 from autapse.models.feeding import _mixed
 from autapse.models.walk import DecoderWalk
 from autapse.tasks import Brackets, MackeyGlass, Pendulum, Strokes
@@ -33,7 +33,7 @@ def config(name, steps=6, **model):
     [
         ("brackets", {"feeding": "scheduled:end=1", "ending": "count"}),
         ("mackey-glass", {"feeding": "free:steps=3", "time_input": True}),
-        ("pendulum", {"feeding": "scheduled:end=0.5:shape=sigmoid", "cell": "lstm"}),
+        ("pendulum", {"feeding": "scheduled:end=0.5:shape=sigmoid:own=mean", "cell": "lstm"}),
         ("strokes", {"output_dropout": 0.2, "cell": "feedforward", "ending": "stop"}),
     ],
 )
@@ -125,7 +125,7 @@ def test_scheduled_sampling_reads_its_own_samples(ending):
     decoder, given, count = model.decoder, model.given(None), 40
     y = Padded(torch.randint(0, 9, (count, 30)), torch.randint(1, 31, (count,)))
     torch.manual_seed(7)
-    mixed = _mixed(decoder, y, given, 0.5)
+    mixed = _mixed(decoder, y, given, 0.5, Draw())
     changed = (mixed != y.values).double().mean()
     assert 0.35 < changed < 0.54  # a ninth of the samples is the same symbol
     torch.manual_seed(7)
