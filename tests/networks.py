@@ -339,6 +339,10 @@ def spectral(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> Stat
     return (ACT[o.get("nonlinearity", "tanh")](p["weight_ih"] @ x + R @ h + plus(p, "bias_h")),)
 
 
+def feedforward(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
+    return (ACT[o.get("nonlinearity", "tanh")](p["weight_ih"] @ x + plus(p, "bias_h")),)
+
+
 def leaky(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
     (h,) = state
     if o.get("learn_tau"):
@@ -534,7 +538,13 @@ _COMPOSED_VARIANTS: list[dict[str, Any]] = [
 COMPOSED = [Network("Deep", {}, deep)]
 COMPOSED_VARIANTS = [*COMPOSED, *[Network("Deep", options, deep) for options in _COMPOSED_VARIANTS]]
 
-every_layer = pytest.mark.parametrize("network", [*BASIC, *SOLVED, *COMPOSED], ids=str)
-every_variant = pytest.mark.parametrize("network", [*VARIANTS, *SOLVED_VARIANTS, *COMPOSED_VARIANTS], ids=str)
+# Networks that read no state. They have no form and no kernel either.
+POINTWISE = [Network("Feedforward", {}, feedforward)]
+POINTWISE_VARIANTS = [*POINTWISE, Network("Feedforward", {"nonlinearity": "relu"}, feedforward)]
+
+every_layer = pytest.mark.parametrize("network", [*BASIC, *SOLVED, *COMPOSED, *POINTWISE], ids=str)
+every_variant = pytest.mark.parametrize(
+    "network", [*VARIANTS, *SOLVED_VARIANTS, *COMPOSED_VARIANTS, *POINTWISE_VARIANTS], ids=str
+)
 every_form_layer = pytest.mark.parametrize("network", BASIC, ids=str)
 every_form_variant = pytest.mark.parametrize("network", VARIANTS, ids=str)

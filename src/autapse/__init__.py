@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         EquilibriumTanh,
         FastGRNN,
         FastRNN,
+        Feedforward,
         Implicit,
         ImplicitGRU,
         ImplicitLSTM,
@@ -52,6 +53,7 @@ __all__ = [
     "EquilibriumTanh",
     "FastGRNN",
     "FastRNN",
+    "Feedforward",
     "Implicit",
     "ImplicitGRU",
     "ImplicitLSTM",
@@ -78,7 +80,7 @@ __getattr__ = lazy(
         "autapse": "cells gradient models native solve tasks training unfold",
         "autapse.cells": "Cell",
         "autapse.layers": "ERNN GRU IRNN LSTM RIN RNN UGRNN Antisymmetric Deep Equilibrium EquilibriumLinear "
-        "EquilibriumTanh FastGRNN FastRNN Implicit ImplicitGRU ImplicitLSTM ImplicitMidpoint LeakyRNN "
+        "EquilibriumTanh FastGRNN FastRNN Feedforward Implicit ImplicitGRU ImplicitLSTM ImplicitMidpoint LeakyRNN "
         "OrthogonalRNN Recurrent SpectralRNN from_torch",
         "autapse.training.loading": "load",
     },

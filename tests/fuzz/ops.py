@@ -369,7 +369,7 @@ def name_of(layer: Layer, parameter: Tensor) -> str:
 
 def fuzz_stream(rng: random.Random) -> str:
     """Step by step, with wrong inputs, positions and another instruction set in between."""
-    layer = rng.choice([kind for kind in LAYERS if max(kind.cell_type.stencil) <= 0])(3, rng.randint(1, 9))
+    layer = rng.choice([kind for kind in LAYERS if max(kind.cell_type.stencil, default=0) <= 0])(3, rng.randint(1, 9))
     batch, x = rng.randint(1, 3), torch.randn(4, 3, 3)[:, :1].expand(4, 3, 3)
     stream = layer.stream(batch)
     if rng.random() < 0.4:

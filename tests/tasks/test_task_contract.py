@@ -14,9 +14,11 @@ from autapse.tasks import (
     SPLITS,
     TASKS,
     Adding,
+    Brackets,
     Copy,
     Data,
     Digits,
+    MackeyGlass,
     Pointers,
     Task,
     Walk,
@@ -36,12 +38,21 @@ EVERY_TASK, READ, WRITE = (
         [kind for kind in GENERATED if kind.kind in WRITTEN],
     )
 )
+WITH_GAPS = pytest.mark.parametrize(
+    "task", [kind(missing=0.3, **SMALL) for kind in (Brackets, MackeyGlass)], ids=["brackets", "mackey-glass"]
+)
 
 
 def same(one: Data, other: Data) -> bool:
     pairs = [(getattr(one, part), getattr(other, part)) for part in ("inputs", "targets", "lengths")]
     pairs += [(a.lengths, b.lengths) for a, b in pairs if isinstance(a, Ragged)]
     return all(np.array_equal(dense(a), dense(b)) for a, b in pairs if a is not None)
+
+
+@WITH_GAPS
+def test_missing_elements_are_marked(task: Task):
+    test_sequences_to_write_have_the_promised_form(task, "train")
+    assert task.floor(task.split("test", 0)) is None
 
 
 @WRITE
@@ -64,7 +75,8 @@ def test_sequences_to_write_have_the_promised_form(task: Task, split):
     if written.depends == "sequence":
         assert isinstance(data.inputs, Ragged)
         np.testing.assert_array_equal(data.inputs.lengths, data.targets.lengths)
-    columns = dense(data.inputs).reshape(-1, signature.input_size).T
+    assert written.gaps == bool((np.isnan(values) if values.dtype.kind == "f" else values == IGNORE).any())
+    columns = np.moveaxis(dense(data.inputs), -1, 0)
     for words, column in zip(signature.vocabularies, columns, strict=False):
         assert set(np.unique(column)) <= set(range(len(words)))
 
@@ -127,7 +139,8 @@ def test_splits_and_seeds_are_uncorrelated():
 def test_scores_are_ordered(task: Task):
     data = task.split("test", seed=1)
     floor = task.floor(data)
-    assert 0 <= (floor or 0) < task.baseline(data)
+    least = -np.inf if task.metric == "nats per step" else 0  # densities have no lower limit
+    assert least <= (least if floor is None else floor) < task.baseline(data)
     assert task.solved is None or (floor or 0) < task.solved < task.baseline(data)
 
 

@@ -8,6 +8,7 @@ from autapse.cells.equilibrium_linear import EquilibriumLinear
 from autapse.cells.equilibrium_tanh import EquilibriumTanh
 from autapse.cells.ernn import ERNN
 from autapse.cells.fast import FastGRNN, FastRNN
+from autapse.cells.feedforward import Feedforward
 from autapse.cells.gru import GRU
 from autapse.cells.implicit import ImplicitGRU, ImplicitLSTM
 from autapse.cells.implicit_midpoint import ImplicitMidpoint
@@ -35,6 +36,7 @@ __all__ = [
     "EquilibriumTanh",
     "FastGRNN",
     "FastRNN",
+    "Feedforward",
     "FormCell",
     "ImplicitGRU",
     "ImplicitLSTM",

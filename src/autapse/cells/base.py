@@ -26,6 +26,7 @@ class Cell(nn.Module):
 
     `stencil` has the offsets of the states that `step` reads. With (-1, -5), for example, `step` gets the state of the
     step before and the state of five steps before, in this order. The layer then carries five states from call to call.
+    With () the state depends on the input alone, and all steps are computed at once.
     `depends_on_position` says whether `step` reads t. If it does not, set it to False: all positions can then be
     computed at once, and a text can be read in pieces.
 
@@ -169,7 +170,7 @@ class Cell(nn.Module):
     def steps_back(self) -> int:
         """How far back the stencil reaches: the number of past states that a sequence carries."""
         # A cell that looks ahead is solved over whole sequences and carries nothing from step to step.
-        return 1 if max(type(self).stencil) > 0 else max(1, -min(self.stencil))
+        return 1 if looks_ahead(type(self)) else max(1, -min(self.stencil, default=0))
 
     @property
     def carried_sizes(self) -> tuple[int, ...]:
@@ -179,7 +180,7 @@ class Cell(nn.Module):
     def advance(self, u: Tensor, carried: State, weights: Any, t: int, check: bool = True) -> State:
         """`step` with the states on the stencil. Returns the new states, then the older ones that are carried."""
         if self.steps_back == 1:
-            new = self.step(u, carried, weights, t)
+            new = self.step(u, carried if self.stencil else (), weights, t)
             return self.checked(new, len(u)) if check else new
         count = len(self.state_sizes)
         read = [s for offset in self.stencil if offset < 0 for s in carried[count * (-offset - 1) : count * -offset]]
@@ -282,6 +283,11 @@ class FormCell(Cell):
 
     def step(self, u: Tensor, state: State, weights: Form, t: int) -> State:
         return weights.step(u, state, t)
+
+
+def looks_ahead(cell: type[Cell] | Cell) -> bool:
+    """Whether the state at a position depends on later ones."""
+    return max(cell.stencil, default=0) > 0
 
 
 COMMON = ("bias", "device", "dtype")  # arguments of all cells, apart from the sizes

@@ -13,7 +13,7 @@ import tyro
 from tyro.conf import OmitArgPrefixes
 
 from autapse import checks, files, terminal
-from autapse.cli import forecast, translate
+from autapse.cli import forecast, generate, translate
 from autapse.cli.parse import parse, positional, wants_help
 from autapse.cli.preset import (
     Preset,
@@ -28,11 +28,23 @@ from autapse.cli.preset import (
 from autapse.cli.summary import print_summary
 from autapse.data.catalogue import ARCHIVE, DATA_SETS, misspelt
 from autapse.data.formats.pairs import has_pairs
-from autapse.tasks import TASKS, Archive, Forecast, Forecasting, OwnPairs, OwnSeries, Task, Translating, task_class
+from autapse.tasks import (
+    TASKS,
+    Archive,
+    Forecast,
+    Forecasting,
+    Generation,
+    OwnPairs,
+    OwnSequences,
+    OwnSeries,
+    Task,
+    Translating,
+    task_class,
+)
 from autapse.tasks.own import OwnData
 from autapse.tasks.series import is_own
 from autapse.training.config import RunConfig, TrainingConfig
-from autapse.training.model_config import CellConfig, ModelConfig, TranslatorConfig, model_config
+from autapse.training.model_config import CellConfig, ModelConfig, TranslatorConfig, WriterConfig, model_config
 
 if TYPE_CHECKING:
     from autapse.auto import Choice
@@ -50,7 +62,7 @@ tasks:
 
 `autapse {command} TASK --help` lists all options, including those of the task."""
 CHOICE = "--task"
-OF_A_FILE = (OwnSeries.name, Forecast.name, OwnPairs.name)
+OF_A_FILE = (OwnSeries.name, Forecast.name, OwnPairs.name, OwnSequences.name)
 
 
 @dataclass(kw_only=True)
@@ -114,6 +126,14 @@ class TranslateArguments(RunArguments[T, TranslatorConfig]):
     model: OmitArgPrefixes[TranslatorConfig] = field(default_factory=translate.default_model)
 
 
+@dataclass(kw_only=True)
+class GenerateArguments(RunArguments[T, WriterConfig]):
+    """Train a network that generates sequences like those of a file. The best weights in validation are kept."""
+
+    training: OmitArgPrefixes[TrainingConfig] = field(default_factory=generate.default_training)
+    model: OmitArgPrefixes[WriterConfig] = field(default_factory=generate.default_model)
+
+
 def main(words: list[str]) -> int:
     if wants_help(words):
         return task_help("run", "Train a network on a task, evaluate it, and save it under runs/.")
@@ -126,13 +146,15 @@ def main(words: list[str]) -> int:
             checks.fail("preset", rule, preset)
         one_process_only("run --preset auto", "--preset none")
     config = RunConfig(task=args.task, model=args.model, training=args.training)
-    config = translate.settled(forecast.settled(config))
+    config = generate.settled(translate.settled(forecast.settled(config)))
     with speaking_for_all() as console:
         choice = None
         if isinstance(args.task, Forecasting):
             forecast.print_look(console, args.task)
         if isinstance(args.task, Translating):
             translate.print_look(console, args.task, args.training.seed)
+        if isinstance(args.task, OwnSequences):
+            generate.print_look(console, args.task)
         if isinstance(args.task, OwnData):
             from autapse.auto import look
 
@@ -197,6 +219,8 @@ def _train_one(
             forecast.finish(console, folder, config.task, summary.best_step)
         if isinstance(config.task, Translating):
             translate.finish(console, folder, config.task)
+        if isinstance(config.task, Generation):
+            generate.finish(console, folder, config.task)
         console.print(f"\nrun: {folder}")
     return summary
 
@@ -234,6 +258,8 @@ def parse_task(kind: Any, command: str, words: list[str]) -> Any:
         return parse(ForecastArguments[task], f"{command} {name}", rest)  # type: ignore[valid-type]
     if kind is RunArguments and issubclass(task, Translating):
         return parse(TranslateArguments[task], f"{command} {name}", rest)  # type: ignore[valid-type]
+    if kind is RunArguments and issubclass(task, OwnSequences):
+        return parse(GenerateArguments[task], f"{command} {name}", rest)  # type: ignore[valid-type]
     return parse(kind[task, kind.settings(task)], f"{command} {name}", rest)
 
 
@@ -242,9 +268,12 @@ def _series(word: str, rest: list[str]) -> tuple[str, list[str]]:
     chosen, others = _chosen_task(rest)
     if chosen is not None:
         return checks.one_of(CHOICE, chosen, OF_A_FILE), ["--path", word, *others]
-    options = forecast.as_forecast(word, rest)
-    if options is not None:
-        return Forecast.name, options
+    for task, options in (
+        (Forecast, forecast.as_forecast(word, rest)),
+        (OwnSequences, generate.as_generation(word, rest)),
+    ):
+        if options is not None:
+            return task.name, options
     if is_own(word):
         if has_pairs(Path(word)):
             raise checks.InputError(f"{word} has pairs of texts. To translate them, add {CHOICE} {OwnPairs.name}.")
@@ -271,7 +300,7 @@ def _what_else(word: str, command: str) -> str:
     if misspelt(word):
         return checks.closest(word, (name.removeprefix(f"{ARCHIVE}/") for name in DATA_SETS))
     if "." in word or "/" in word:
-        return "The name of your own file must end in .ts, .tsv, .csv, .npz or .parquet."
+        return "The name of your own file must end in .ts, .tsv, .csv, .npz, .parquet or .txt."
     meant = f"For a data set of the UEA and UCR archive: autapse {command} {Archive.name} --dataset {word}"
     return meant if word[:1].isupper() else ""
 

@@ -41,14 +41,14 @@ def plot_curves(
         ylabel: what the scores are.
         title: of the figure.
     """
-    figure = _figure(8, 4.5)
+    figure = new_figure(8, 4.5)
     axes = figure.subplots()
     positive = any(score > 0 for points in curves.values() for _, score in points)
     _draw(axes, Panel(title, "steps", ylabel, positive, curves))
     for (name, value), style in zip(lines.items(), ("--", ":"), strict=False):
         axes.axhline(value, linestyle=style, color="gray", label=f"{name} ({value:.3g})")
     axes.legend(fontsize="small")
-    files.write_bytes(path, _saved(figure, format="png", dpi=150))
+    files.write_bytes(path, saved(figure, format="png", dpi=150))
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def plot_forecasts(path: Path, forecasts: Sequence[ForecastPanel]) -> None:
         path: the file.
         forecasts: what to draw.
     """
-    figure = _figure(9, 3.2 * len(forecasts))
+    figure = new_figure(9, 3.2 * len(forecasts))
     for axes, one in zip(figure.subplots(len(forecasts), 1, squeeze=False).flat, forecasts, strict=True):
         ahead = [one.origin + 1 + n for n in range(len(one.forecast))]
         axes.plot([one.first + n for n in range(len(one.values))], one.values, color="black", label="series")
@@ -82,7 +82,7 @@ def plot_forecasts(path: Path, forecasts: Sequence[ForecastPanel]) -> None:
         axes.set(title=one.title, xlabel="steps")
         axes.grid(alpha=0.3)
         axes.legend(fontsize="small", loc="upper left")
-    files.write_bytes(path, _saved(figure, format="png", dpi=150))
+    files.write_bytes(path, saved(figure, format="png", dpi=150))
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def draw_attention(
         if len(symbols) not in (0, count):
             checks.fail(name, f"have one symbol per {'column' if name == 'source' else 'row'}, {count}", len(symbols))
     if axes is None:
-        axes = _figure(1.5 + 0.22 * max(columns, 8), 1.2 + 0.22 * max(len(rows), 6)).subplots()
+        axes = new_figure(1.5 + 0.22 * max(columns, 8), 1.2 + 0.22 * max(len(rows), 6)).subplots()
     axes.imshow(rows, cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
     for axis, symbols in ((axes.xaxis, source), (axes.yaxis, target)):
         if 0 < len(symbols) <= LABELLED:
@@ -139,11 +139,11 @@ def plot_attention(path: Path, panels: Sequence[AttentionPanel]) -> None:
     """
     longest = max(len(panel.source) for panel in panels)
     heights = [1.5 + 0.22 * len(panel.target) for panel in panels]
-    figure = _figure(min(2 + 0.22 * longest, 20), min(sum(heights), 30))
+    figure = new_figure(min(2 + 0.22 * longest, 20), min(sum(heights), 30))
     every = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights).flat
     for axes, panel in zip(every, panels, strict=True):
         draw_attention(panel.weights, panel.source, panel.target, axes)
-    files.write_bytes(path, _saved(figure, format="png", dpi=150))
+    files.write_bytes(path, saved(figure, format="png", dpi=150))
 
 
 def draw_svg(panels: Sequence[Panel]) -> bytes:
@@ -157,7 +157,7 @@ def draw_svg(panels: Sequence[Panel]) -> bytes:
     """
     columns = min(len(panels), PANELS_IN_A_ROW) if len(panels) != 4 else 2
     rows = -(-len(panels) // columns)
-    figure = _figure(max(4.2 * columns, 6), 3.2 * rows)
+    figure = new_figure(max(4.2 * columns, 6), 3.2 * rows)
     every = figure.subplots(rows, columns, squeeze=False).flat
     for axes, panel in zip(every, panels, strict=False):
         _draw(axes, panel)
@@ -166,10 +166,11 @@ def draw_svg(panels: Sequence[Panel]) -> bytes:
     import matplotlib as mpl
 
     with mpl.rc_context({"svg.hashsalt": "autapse", "svg.fonttype": "none"}):
-        return _saved(figure, format="svg", metadata={"Date": None})
+        return saved(figure, format="svg", metadata={"Date": None})
 
 
-def _figure(width: float, height: float) -> Any:
+def new_figure(width: float, height: float) -> Any:
+    """An empty figure of this size in inches."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -184,7 +185,8 @@ def _draw(axes: Any, panel: Panel) -> None:
     axes.grid(alpha=0.3, which="both")
 
 
-def _saved(figure: Any, **options: Any) -> bytes:
+def saved(figure: Any, **options: Any) -> bytes:
+    """The content of a file with a figure."""
     buffer = io.BytesIO()
     figure.savefig(buffer, **options)
     return buffer.getvalue()

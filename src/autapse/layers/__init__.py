@@ -8,6 +8,10 @@ from autapse.layers.stream import Stream
 from autapse.layers.torch_compatible import GRU, LSTM, RNN, from_torch
 
 
+class Feedforward(Layer):
+    cell_type = cells.Feedforward
+
+
 class IRNN(Layer):
     cell_type = cells.IRNN
 
@@ -79,6 +83,7 @@ __all__ = [
     "EquilibriumTanh",
     "FastGRNN",
     "FastRNN",
+    "Feedforward",
     "Implicit",
     "ImplicitGRU",
     "ImplicitLSTM",

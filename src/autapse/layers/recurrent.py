@@ -15,7 +15,7 @@ from torch.nn.parameter import is_lazy
 from torch.nn.utils.rnn import PackedSequence
 
 from autapse import checks
-from autapse.cells.base import Cell, cell_options, make_cell, option_words
+from autapse.cells.base import Cell, cell_options, looks_ahead, make_cell, option_words
 from autapse.forms import State
 from autapse.layers.compiled import never_compiled
 from autapse.layers.help import layer_help
@@ -136,7 +136,7 @@ class Recurrent(nn.Module):
             warnings.warn(f"dropout={dropout} has no effect: it acts between layers and num_layers is 1", stacklevel=3)
         cells = self._make_cells({"bias": bias, "device": device, "dtype": dtype}, options)
         first = next(iter(cells.values()))
-        if max(first.stencil) > 0 and not self.looks_ahead:
+        if looks_ahead(first) and not self.looks_ahead:
             checks.fail("stencil", "be an attribute of the class, for a cell that looks ahead", first.stencil)
         self.strategy.check(cell if self.looks_ahead else first)
         self._state_sizes = {key: cell.carried_sizes for key, cell in cells.items()}
@@ -213,7 +213,12 @@ class Recurrent(nn.Module):
     @property
     def looks_ahead(self) -> bool:
         """Whether the cells depend on later input. The layer then needs whole sequences."""
-        return max(self.cell_class.stencil) > 0
+        return looks_ahead(self.cell_class)
+
+    @property
+    def reads_state(self) -> bool:
+        """Whether a step depends on other steps. Otherwise h0 has no effect."""
+        return bool(self.cell_class.stencil)
 
     @property
     def depends_on_position(self) -> bool:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from autapse import checks
-from autapse.layers.registry import parse_options
+from autapse.cells.spec import parse_options
 from autapse.models.additive import additive_energies
 
 When = Literal["after", "before"]

@@ -120,7 +120,8 @@ class Decoder(nn.Module):
         ending: how the length is modelled.
         context_size: size of the vector that a sequence depends on; 0 if there is none.
         condition: how the vector reaches the layer: as an `input` at each step, as its initial `state`, `both`, or not
-            at all (`none`), for a decoder with attention.
+            at all (`none`), for a decoder with attention. A layer that reads no state, such as `feedforward`, has no
+            initial state: it reads the vector as an input.
         context_map: how the vector becomes a state: `linear`, or an `mlp` with a hidden layer.
         aligned_size: features of a sequence of the same length that each step depends on; 0 if there is none.
         attends: whether attention makes the features that the head reads. The vector is then optional.
@@ -182,7 +183,10 @@ class Decoder(nn.Module):
         initialise(self.layer, initialisation)
 
     def _starts(self, context_size: int) -> bool:
-        return context_size > 0 and self.condition in ("state", "both")
+        if self.condition == "state" and not self.layer.reads_state:
+            rule = f"be input for {self.layer.cell_class.__name__}, which reads no state"
+            checks.fail("condition", rule, self.condition)
+        return context_size > 0 and self.condition in ("state", "both") and self.layer.reads_state
 
     def _make_previous(self, embedding_size: int, where: dict[str, Any]) -> Previous:
         made = self.elements
@@ -208,19 +212,20 @@ class Decoder(nn.Module):
     def _make_head(self, features: int, where: dict[str, Any]) -> Head:
         made = self.elements
         if made.symbols:
-            return Categorical(features, made.symbols + (self.ending == "end"), **where)
+            return Categorical(features, made.symbols, self.ending == "end", **where)
         return Mixture(features, made.values, made.binary, made.components, made.mean, made.scale, **where)
 
     # All steps at once ------------------------------------------------------------------------------------------
 
-    def teacher_forced(self, y: Padded, given: Conditions) -> Tensor:  # [B, T] or [B, T + 1]
+    def teacher_forced(self, y: Padded, given: Conditions, read: Tensor | None = None) -> Tensor:  # [B, T], [B, T + 1]
         """The log-likelihood of each element, given those before it; 0 after the end of a sequence.
 
         With `end` there is one more step, that of the end. `stop` and `count` add the likelihood of the length to that
-        of the elements.
+        of the elements. `read` has elements that are read in place of the true ones.
         """
         wanted = self.wanted(y)
-        inputs = self.inputs(self.fed(wanted), wanted.lengths, given)
+        before = wanted if read is None else self.wanted(Padded(read, y.lengths))
+        inputs = self.inputs(self.fed(before), wanted.lengths, given)
         output, _ = self.run(inputs, wanted.lengths, given)
         features, _ = given.attend.after(output, None) if given.attend else (output, None)
         return self.log_likelihood(features, wanted, given)
@@ -321,18 +326,14 @@ class Decoder(nn.Module):
         assert self.count is not None, "only with ending=count"
         return self.count(self.count.weight.new_zeros(count, 1) if given.context is None else given.context)
 
-    def drawn(self, features: Tensor, draw: Draw) -> Tensor:  # [..., F] -> element
-        """A sample of each element; not the end."""
-        if isinstance(self.head, Categorical):
-            return self.head.sample(features, draw, self.elements.symbols)
-        return self.head.sample(features, draw)
-
     def drawn_or_over(self, features: Tensor, draw: Draw) -> tuple[Tensor, Tensor]:  # [B, F] -> element, [B] bool
         """A sample of each element, and whether its sequence is over."""
         if self.stop is None:
-            symbol = self.head.sample(features, draw)
+            assert isinstance(self.head, Categorical), "values have no end symbol"
+            symbol = self.head.sample_or_end(features, draw)
             over = symbol == self.elements.symbols
             return torch.where(over, 0, symbol), over
         chance = (self.stop(features)[:, 0].double() / draw.temperature).sigmoid()
-        uniform = torch.empty_like(chance).uniform_(generator=draw.generator)
-        return self.drawn(features, draw), uniform < chance
+        limit = torch.full_like(chance, 0.5)
+        limit = limit if draw.mean else limit.uniform_(generator=draw.generator)
+        return self.head.sample(features, draw), limit < chance

@@ -20,6 +20,12 @@ class DecoderModel(Model):
 
     feeds_back: ClassVar[bool] = True
     decoder: Decoder
+    separator: str = " "
+    """Text between two symbols that are written; empty for characters."""
+    columns: tuple[str, ...] = ()
+    """Names of the columns of values that are written; empty if they have no names."""
+    words: tuple[tuple[str, ...], ...] = ()
+    """The words of each word column that is read; empty if they have no names."""
 
     def __init__(self, feeding: Feeding | None = None) -> None:
         super().__init__()

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from autapse import checks
-from autapse.layers.registry import parse_options
+from autapse.cells.spec import parse_options
 from autapse.models.decoder import Conditions, Decoder
 from autapse.models.heads import Draw
 from autapse.models.padding import Padded
@@ -24,6 +24,7 @@ from autapse.models.walk import DecoderWalk
 from autapse.sequences.lengths import running
 
 Shape = Literal["linear", "exponential", "sigmoid"]
+Own = Literal["sample", "mean"]
 STEEPNESS = 10.0  # of the sigmoid schedule, over the whole training
 DECAY = 5.0  # of the exponential schedule, over the whole training
 
@@ -52,11 +53,15 @@ class Teacher(Feeding):
 
 @dataclass(frozen=True)
 class Scheduled(Feeding):
-    """Scheduled sampling: each element that is read is the model's own sample with a probability that grows.
+    """Scheduled sampling: each element that is read is the model's own with a probability that grows.
+
+    Gradients do not pass through the model's own elements. So these are drawn first, one step after the other and
+    without gradients. Then all steps are computed at once, as with teacher forcing.
 
     Args:
         end: the probability at the end of the training.
         shape: how it grows from 0: `linear`, `exponential` or `sigmoid`.
+        own: what the model's own element is: a `sample`, or the `mean` of values and the most likely symbol.
 
     >>> [round(Scheduled(end=0.5).probability(share), 2) for share in (0.0, 0.5, 1.0)]
     [0.0, 0.25, 0.5]
@@ -64,10 +69,12 @@ class Scheduled(Feeding):
 
     end: float = 0.5
     shape: Shape = "linear"
+    own: Own = "sample"
 
     def __post_init__(self) -> None:
         checks.number("end", self.end, low=0.0, high=1.0)
         checks.one_of("shape", self.shape, get_args(Shape))
+        checks.one_of("own", self.own, get_args(Own))
 
     def probability(self, progress: float) -> float:
         """The probability of the model's own sample when a share of the training is done."""
@@ -80,10 +87,12 @@ class Scheduled(Feeding):
         return self.end * share
 
     def log_likelihood(self, decoder: Decoder, y: Padded, given: Conditions, progress: float) -> Tensor:
-        chance = self.probability(progress)
+        chance, draw = self.probability(progress), Draw(mean=self.own == "mean")
+        if given.attend is None or not given.attend.reads_before:
+            return decoder.teacher_forced(y, given, _mixed(decoder, y, given, chance, draw))
 
         def mixed(features: Tensor, truth: Tensor) -> Tensor:
-            own = decoder.previous(decoder.drawn(features, Draw()))
+            own = decoder.previous(decoder.head.sample(features.detach(), draw))
             chosen = torch.rand(len(truth), 1, device=truth.device) < chance
             return torch.where(chosen, own, truth)
 
@@ -166,6 +175,22 @@ def parse_feeding(text: str) -> Feeding:
     name, *words = text.split(":")
     kind = KINDS[checks.one_of("feeding", name, KINDS)]
     return kind(**parse_options("feeding", text, name, words, dict(inspect.signature(kind).parameters)))
+
+
+@torch.no_grad()
+def _mixed(decoder: Decoder, y: Padded, given: Conditions, chance: float, draw: Draw) -> Tensor:
+    """The elements, [B, T] or [B, T, D], each replaced by the decoder's own with this probability."""
+    if chance == 0:
+        return y.values
+    count, device = len(y.values), y.values.device
+    walk = DecoderWalk(decoder, given, count, decoder.wanted(y).lengths)
+    fed, mixed = decoder.previous.start.expand(count, -1), list[Tensor]()
+    for truth in y.values.unbind(1):
+        own = decoder.head.sample(walk(fed), draw)
+        chosen = (torch.rand(count, device=device) < chance).view(-1, *[1] * (own.dim() - 1))
+        mixed.append(torch.where(chosen, own, truth))
+        fed = decoder.previous(mixed[-1])
+    return torch.stack(mixed, dim=1)
 
 
 def _step(decoder: Decoder, x: Tensor, state: Any) -> tuple[Tensor, Any]:  # [N, D] -> [N, H]

@@ -28,27 +28,36 @@ from autapse.tasks.base import (
     generator,
     majority_error,
 )
+from autapse.tasks.brackets import Brackets
 from autapse.tasks.copy import Copy
 from autapse.tasks.dates import Dates
 from autapse.tasks.digits import Digits
 from autapse.tasks.forecast import Forecast, ForecastArrays, Forecasting
+from autapse.tasks.generation import Generation
 from autapse.tasks.images import CIFAR10, MNIST, FashionMNIST, NoisyCIFAR10
+from autapse.tasks.mackey_glass import MackeyGlass
+from autapse.tasks.own_sequences import OwnSequences
+from autapse.tasks.pendulum import Pendulum
 from autapse.tasks.pointers import Pointers
 from autapse.tasks.pos import POS
-from autapse.tasks.ptb import PTB
+from autapse.tasks.ptb import PTB, PTBCharacters
 from autapse.tasks.reverse import Reverse
 from autapse.tasks.reviews import IMDB, Yelp
 from autapse.tasks.series import Archive, OwnSeries
 from autapse.tasks.speech import Speech
 from autapse.tasks.stored import Stored
+from autapse.tasks.strokes import Strokes
 from autapse.tasks.translate import OwnPairs, TextPairs, Translating
 from autapse.tasks.walk import Walk
 from autapse.tasks.walk_variance import WalkVariance
 
-GENERATED: tuple[type[Generated], ...] = (Adding, Copy, Reverse, Dates, Digits, Pointers, Walk, WalkVariance)
+GENERATED: tuple[type[Generated], ...] = (
+    *(Adding, Copy, Reverse, Dates, Digits, Pointers, Walk, WalkVariance),
+    *(Brackets, MackeyGlass, Pendulum, Strokes),
+)
 STORED: tuple[type[Stored], ...] = (
     *(MNIST, FashionMNIST, CIFAR10, NoisyCIFAR10, HAR, DSA, Speech, Yelp, IMDB),
-    *(PTB, POS, BAbI, Archive, OwnSeries),
+    *(PTB, PTBCharacters, POS, BAbI, Archive, OwnSeries, OwnSequences),
 )
 EVERY: tuple[type[Task], ...] = (*GENERATED, *STORED, Forecast, OwnPairs)
 TASKS: dict[str, type[Task]] = {task.name: task for task in EVERY}
@@ -98,6 +107,7 @@ __all__ = [
     "Archive",
     "ArrayTask",
     "BAbI",
+    "Brackets",
     "Copy",
     "Data",
     "Dates",
@@ -107,17 +117,23 @@ __all__ = [
     "ForecastArrays",
     "Forecasting",
     "Generated",
+    "Generation",
     "Kind",
+    "MackeyGlass",
     "Metric",
     "NoisyCIFAR10",
     "OwnPairs",
+    "OwnSequences",
     "OwnSeries",
+    "PTBCharacters",
+    "Pendulum",
     "Pointers",
     "Reverse",
     "Signature",
     "Speech",
     "Split",
     "Stored",
+    "Strokes",
     "Task",
     "TextPairs",
     "Translating",

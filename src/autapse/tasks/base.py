@@ -29,6 +29,7 @@ Metric = Literal[
     "error rate",
     "cross-entropy",
     "perplexity",
+    "bits per character",
     "nats per step",
     "wrong sequences",
     "symbol error rate",
@@ -129,6 +130,7 @@ class WrittenShape:
         depends: What a sequence depends on: nothing, a vector, a sequence of the same length, or a source, which may
             have another length.
         longest: Length of the longest sequence that the model writes.
+        one_length: Whether all sequences have this length, so that the model need not model lengths.
         values: Number of columns with values; 0 for symbols.
         binary: Number of columns that are 0 or 1. They come last.
         mean: Mean of each column with values.
@@ -145,6 +147,7 @@ class WrittenShape:
 
     depends: Literal["nothing", "vector", "sequence", "source"] = "nothing"
     longest: int
+    one_length: bool = False
     values: int = 0
     binary: int = 0
     mean: tuple[float, ...] = ()

@@ -8,6 +8,7 @@ from autapse import checks
 from autapse.data.symbols import SymbolTable
 from autapse.data.vocabulary import UNKNOWN
 from autapse.models import MODELS, Elements, EncoderDecoder, Generator, Model
+from autapse.models.decoder_model import DecoderModel
 from autapse.models.feeding import parse_feeding
 from autapse.tasks import IGNORE, Signature, Task
 from autapse.tasks.base import ForecastShape
@@ -51,6 +52,8 @@ def make_model(task: Task, model: CellConfig, device: str = "cpu", signature: Si
     else:
         made = _writer(model, known, embedding, device)
     made.classes, made.channels = known.classes, known.channels
+    if isinstance(made, DecoderModel) and known.written is not None:
+        made.separator, made.columns, made.words = known.written.separator, known.written.columns, known.vocabularies
     if isinstance(made, EncoderDecoder):
         made.source, made.target = _texts(known)
     return made
@@ -137,7 +140,8 @@ def _writer(model: Any, known: Signature, embedding: tuple[int, ...], device: st
             **settings,
         )
     elements = Elements(symbols=symbols, components=model.components, **shape)
-    ending = None if model.ending == "auto" else model.ending
+    usual: Any = "given" if written.one_length else None
+    ending: Any = usual if model.ending == "auto" else model.ending
     depends: Any = written.depends
     return Generator(model.cell, elements, depends, known.input_size, inputs=inputs, ending=ending, **settings)
 

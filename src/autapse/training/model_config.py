@@ -91,7 +91,8 @@ class DecoderStack(StackConfig):
     """Also read the number of the step."""
     feeding: str = "teacher"
     """What the network reads in training: the true element before (teacher); its own sample with a probability that
-    grows (scheduled:end=0.5:shape=linear); or its own predictions for some steps (free:steps=5)."""
+    grows (scheduled:end=0.5:shape=linear:own=sample; own=mean for its mean); or its own predictions for some steps
+    (free:steps=5)."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -61,6 +61,8 @@ def objective(task: Task) -> Objective:
         return Objective(_unlikelihood, _wrong_sequences, _elements, score_count=_sequences)
     if task.metric == "perplexity":
         return Objective(_cross_entropy, _cross_entropy, _valid, _perplexity)
+    if task.metric == "bits per character":
+        return Objective(_cross_entropy, _cross_entropy, _valid, _bits)
     if task.metric == "cross-entropy":
         return Objective(_cross_entropy, _cross_entropy, _valid)
     return Objective(_cross_entropy, _errors, _valid)
@@ -166,6 +168,10 @@ def _errors(output: Tensor, target: Tensor) -> Tensor:
 
 def _valid(batch: Batch) -> int:
     return int(torch.count_nonzero(batch.targets != IGNORE))
+
+
+def _bits(entropy: float) -> float:
+    return entropy / math.log(2)
 
 
 def _perplexity(entropy: float) -> float:

@@ -72,6 +72,15 @@ class Summary(Record, Mapping[str, Any]):
     symbol_error_rate: float | None = None
     """For translations: symbols to change, to add or to remove, per symbol of the targets."""
 
+    nats_per_sequence: float | None = None
+    """For sequences that are generated: negative log-likelihood of a whole test sequence, on average."""
+    free_running_error: float | None = None
+    """For values that are generated: mean squared error of the means with which the model continues the beginnings of
+    the test sequences, in units of the variance."""
+    length_distance: float | None = None
+    """For sequences whose true lengths are known: total variation distance between their distribution and that of the
+    lengths of generated sequences, from 0 to 1."""
+
     @property
     def trivial(self) -> bool:
         """Whether the test score is not better than the trivial predictor's."""
