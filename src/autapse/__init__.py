@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         ImplicitLSTM,
         ImplicitMidpoint,
         LeakyRNN,
+        Memory,
         OrthogonalRNN,
         Recurrent,
         SpectralRNN,
@@ -55,6 +56,7 @@ __all__ = [
     "ImplicitLSTM",
     "ImplicitMidpoint",
     "LeakyRNN",
+    "Memory",
     "OrthogonalRNN",
     "Recurrent",
     "SpectralRNN",
@@ -77,7 +79,7 @@ __getattr__ = lazy(
         "autapse.cells": "Cell",
         "autapse.layers": "ERNN GRU IRNN LSTM RIN RNN UGRNN Antisymmetric Equilibrium EquilibriumLinear "
         "EquilibriumTanh FastGRNN FastRNN Implicit ImplicitGRU ImplicitLSTM ImplicitMidpoint LeakyRNN "
-        "OrthogonalRNN Recurrent SpectralRNN from_torch",
+        "Memory OrthogonalRNN Recurrent SpectralRNN from_torch",
         "autapse.training.loading": "load",
     },
 )

@@ -52,6 +52,10 @@ class UGRNN(Layer):
     cell_type = cells.UGRNN
 
 
+class Memory(Layer):
+    cell_type = cells.Memory
+
+
 class OrthogonalRNN(Layer):
     cell_type = cells.OrthogonalRNN
 
@@ -80,6 +84,7 @@ __all__ = [
     "ImplicitMidpoint",
     "Layer",
     "LeakyRNN",
+    "Memory",
     "OrthogonalRNN",
     "Recurrent",
     "SpectralRNN",

@@ -6,7 +6,7 @@ import inspect
 from typing import TypeVar
 
 from autapse.cells import Cell
-from autapse.docstrings import arguments, example, prose, section
+from autapse.docstrings import arguments, examples, prose, section
 from autapse.unfold import strategy_class
 
 Class = TypeVar("Class", bound=type)
@@ -16,7 +16,9 @@ def layer_help(layer: type, cell: type[Cell], base: type) -> str:
     """The equation and the text of the cell, all arguments, what a call takes and returns, and an example."""
     names = inspect.signature(layer).parameters
     texts = arguments(names, base.__doc__, strategy_class(cell).__doc__, cell.__doc__)
-    shown = [example(f"autapse.{layer.__name__}(3, 4)")] if layer.__module__.startswith("autapse.") else []
+    as_cell, name = f"autapse.Recurrent(autapse.cells.{cell.__name__}, ", layer.__name__
+    own = layer.__module__.startswith("autapse.")
+    shown = [examples(cell.__doc__).replace(as_cell, f"autapse.{name}(")] if own else []
     return "\n\n".join([prose(cell.__doc__), texts, *_call(base), *shown])
 
 

@@ -15,9 +15,10 @@ from torch.nn.parameter import is_lazy
 from torch.nn.utils.rnn import PackedSequence
 
 from autapse import checks
-from autapse.cells.base import COMMON, Cell, cell_options, constructor_arguments, option_words
+from autapse.cells.base import Cell, cell_options, make_cell, option_words
 from autapse.forms import State
 from autapse.layers.compiled import never_compiled
+from autapse.layers.draws import note_draws
 from autapse.layers.help import layer_help
 from autapse.layers.stream import Stream
 from autapse.per_thread import PerThread
@@ -27,6 +28,7 @@ from autapse.solve.report import warn_unsolved
 from autapse.unfold import Unfold, default_strategy, strategy_settings
 
 FIRST = 0  # the position of the first step of a sequence
+Shapes = dict[str, Any]  # the shapes of a module's parameters by name; for a cell inside it, the same again
 Hidden = Any  # what h0 and h_n are: a tensor, a tuple of one tensor per state, or tuples per layer; see Recurrent
 
 
@@ -182,7 +184,7 @@ class Recurrent(nn.Module):
         width = self.input_size
         for layer, size in enumerate(sizes):
             for direction in range(self.directions):
-                cell = _make_cell(self.cell_class, width, size, common, options)
+                cell = make_cell(self.cell_class, width, size, common, options)
                 cells[self._key(layer, direction)] = cell
             width = cell.output_size * self.directions
         return cells
@@ -214,6 +216,12 @@ class Recurrent(nn.Module):
     def depends_on_position(self) -> bool:
         """Whether a step depends on its position in the sequence."""
         return any(cell.depends_on_position for cell in self.cells.values())
+
+    @property
+    def learns_draws(self) -> bool:
+        """Whether the cells draw random numbers whose probabilities are trained by REINFORCE."""
+        nothing = torch.empty(0)
+        return any(cell.log_probability(cell.initial_state(0, nothing)) is not None for cell in self.cells.values())
 
     @property
     def checkpoint_every(self) -> int | None:
@@ -268,12 +276,21 @@ class Recurrent(nn.Module):
         batch = make_batch(x, lengths, self._width(x), self.batch_first, self._dtype)
         states = self._initial(h0, batch)
         run = self._run(batch, states, start, return_states, start_states, keys)
+        if self.cell_class.log_probability is not Cell.log_probability:
+            self._note_draws(run.final, batch)
         if run.reports or self._has_reports:
             self.reports, self.adjoint_reports, self._has_reports = run.reports, run.adjoint_reports, True
         h_n, output = self._gather(run.final, batch), batch.restore(run.rows)
         if not return_states:
             return output, h_n
         return output, h_n, [tuple(batch.pad(state) for state in trace) for trace in run.traces]
+
+    def _note_draws(self, final: dict[str, State], batch: SequenceBatch) -> None:
+        """Pass on the log-probability of the draws of all cells, in the caller's order of sequences."""
+        chances = [cell.log_probability(final[key]) for key, cell in self._cells().items()]
+        known = [chance for chance in chances if chance is not None]
+        if known:
+            note_draws(batch.stack(known).view(len(known), -1).sum(0))
 
     def final_output(self, h_n: Hidden) -> Tensor:  # [B, output_size], or [output_size] for a single sequence
         """The output that belongs to h_n, of both directions."""
@@ -357,6 +374,8 @@ class Recurrent(nn.Module):
         return {key: (before[key], after[key]) for key in before}
 
     def _states(self, h0: Hidden, batch: SequenceBatch) -> dict[str, State]:
+        if h0 is None and self.cell_class.initial_state is not Cell.initial_state:
+            return {key: cell.initial_state(batch.count, batch.rows) for key, cell in self._cells().items()}
         if h0 is None:
             zeros, count = batch.rows.new_zeros, batch.count
             return {key: tuple([zeros(count, size) for size in sizes]) for key, sizes in self._state_sizes.items()}
@@ -440,18 +459,6 @@ class Layer(Recurrent):
         cls.__doc__ = cls.__doc__ or layer_help(cls, cls.cell_type, Recurrent)
 
 
-def _make_cell(
-    cell_class: type[Cell], input_size: int, hidden_size: int, common: dict[str, Any], options: dict[str, Any]
-) -> Cell:
-    """A cell with what its constructor takes; a user's cell need not know of device and dtype, or of bias."""
-    taken = constructor_arguments(cell_class)
-    if not common["bias"] and "bias" not in taken:
-        checks.fail("bias", f"be True for {cell_class.__name__}, whose constructor takes no bias", False)
-    cell = cell_class(input_size, hidden_size, **{n: common[n] for n in COMMON if n in taken}, **options)
-    placement = {n: common[n] for n in ("device", "dtype") if n not in taken and common[n] is not None}
-    return cell.to(**placement) if placement else cell
-
-
 def borrow(template: Cell, parameters: dict[str, Any], **attributes: Any) -> Cell:
     """A cell like the template with the parameters that a layer has now: whatever replaced them reaches the cell."""
     cell = template.__class__.__new__(template.__class__)
@@ -468,15 +475,19 @@ def _first_parameter(module: nn.Module) -> Tensor | None:
     return next((parameter for parameter in below if parameter is not None), None)
 
 
-def shapes_of(module: nn.Module) -> dict[str, torch.Size]:
-    """The shape of each parameter of a module, without its submodules."""
-    return {name: p.shape for name, p in module._parameters.items() if p is not None and not is_lazy(p)}
+def shapes_of(module: nn.Module) -> Shapes:
+    """The shape of each parameter of a module; for each module inside, a dict of the same kind."""
+    own = {name: p.shape for name, p in module._parameters.items() if p is not None and not is_lazy(p)}
+    return own | {name: shapes_of(inside) for name, inside in module._modules.items() if isinstance(inside, Cell)}
 
 
-def check_parameters(module: nn.Module, shapes: dict[str, torch.Size], *path: str) -> None:
+def check_parameters(module: nn.Module, shapes: Shapes, *path: str) -> None:
     """Raise an error unless the parameters of a module have these shapes. `path` is its name in the message."""
     parameters = module._parameters
     for name, shape in shapes.items():
+        if isinstance(shape, dict):
+            check_parameters(module._modules[name], shape, *path, name)  # type: ignore[arg-type]
+            continue
         parameter = parameters.get(name)
         if parameter is not None and parameter.shape != shape:
             rule, remedy = f"have shape {tuple(shape)}, as at first", "Make a layer with other sizes."

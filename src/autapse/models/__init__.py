@@ -4,6 +4,7 @@ from autapse.models.base import SequenceModel
 from autapse.models.classifier import Classifier
 from autapse.models.forecaster import Forecaster
 from autapse.models.language_model import LanguageModel
+from autapse.models.memory_network import MemoryNetwork
 from autapse.models.question_answering import QuestionAnswering
 from autapse.models.regressor import Regressor, StepRegressor
 from autapse.models.stream import ModelStream
@@ -24,6 +25,7 @@ __all__ = [
     "Classifier",
     "Forecaster",
     "LanguageModel",
+    "MemoryNetwork",
     "ModelStream",
     "QuestionAnswering",
     "Regressor",

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from autapse import checks
 from autapse.layers.recurrent import Recurrent
 from autapse.layers.registry import NetworkClass, make_layer
+from autapse.models.baseline import RunningBaseline
 from autapse.models.batch_norm import BatchNorm
 from autapse.models.front import NONE, make_front
 from autapse.models.initialise import initialise
@@ -167,6 +168,7 @@ class SequenceModel(nn.Module):
         self.head = nn.Linear(read, output_size, **where)
         for layer in self.layers():
             initialise(layer, initialisation)
+        self.baseline = RunningBaseline(**where) if any(layer.learns_draws for layer in self.layers()) else None
 
     def _check_plain(self, **settings: Any) -> None:
         """Raise an error for settings that this kind of model does not have."""
@@ -249,6 +251,22 @@ class SequenceModel(nn.Module):
             None; or, if the model is good already, by how much training must lower the validation loss to be worth it.
         """
         return None
+
+    def before_step(self, done: float) -> None:
+        """Prepare a training step. `done` is the share of the training before it, from 0 to 1."""
+
+    def surrogate(self, losses: Tensor, counts: Tensor, draws: Sequence[Tensor]) -> Tensor:
+        """What the random choices of the layers add to the loss, for the gradient of their probabilities.
+
+        Args:
+            losses: the loss of each sequence, a sum over its targets, [B].
+            counts: the number of targets of each sequence, [B].
+            draws: log-probabilities of what was drawn, from `noted_draws`, [B] each.
+        """
+        log_probability = torch.stack(list(draws)).sum(0)
+        assert self.baseline is not None, "only layers with draws note them"
+        value: Tensor = self.baseline(losses, counts.to(losses), log_probability)
+        return value
 
     @property
     def depends_on_position(self) -> bool:

@@ -14,6 +14,7 @@ from autapse import checks, plugins
 from autapse.tasks.activities import DSA, HAR
 from autapse.tasks.adding import Adding
 from autapse.tasks.arrays import ArrayTask
+from autapse.tasks.associative_recall import AssociativeRecall
 from autapse.tasks.babi import BAbI
 from autapse.tasks.base import (
     IGNORE,
@@ -33,7 +34,9 @@ from autapse.tasks.digits import Digits
 from autapse.tasks.forecast import Forecast, ForecastArrays, Forecasting
 from autapse.tasks.images import CIFAR10, MNIST, FashionMNIST, NoisyCIFAR10
 from autapse.tasks.pos import POS
+from autapse.tasks.priority_sort import PrioritySort
 from autapse.tasks.ptb import PTB
+from autapse.tasks.repeat_copy import RepeatCopy
 from autapse.tasks.reviews import IMDB, Yelp
 from autapse.tasks.series import Archive, OwnSeries
 from autapse.tasks.speech import Speech
@@ -41,7 +44,10 @@ from autapse.tasks.stored import Stored
 from autapse.tasks.walk import Walk
 from autapse.tasks.walk_variance import WalkVariance
 
-GENERATED: tuple[type[Generated], ...] = (Adding, Copy, Digits, Walk, WalkVariance)
+GENERATED: tuple[type[Generated], ...] = (
+    *(Adding, Copy, RepeatCopy, AssociativeRecall, PrioritySort),
+    *(Digits, Walk, WalkVariance),
+)
 STORED: tuple[type[Stored], ...] = (
     *(MNIST, FashionMNIST, CIFAR10, NoisyCIFAR10, HAR, DSA, Speech, Yelp, IMDB),
     *(PTB, POS, BAbI, Archive, OwnSeries),
@@ -93,6 +99,7 @@ __all__ = [
     "Adding",
     "Archive",
     "ArrayTask",
+    "AssociativeRecall",
     "BAbI",
     "Copy",
     "Data",
@@ -106,6 +113,8 @@ __all__ = [
     "Metric",
     "NoisyCIFAR10",
     "OwnSeries",
+    "PrioritySort",
+    "RepeatCopy",
     "Signature",
     "Speech",
     "Split",

@@ -83,14 +83,35 @@ class ModelConfig(StackConfig):
 
     cell: str = "gru"
     """The cell, with options as in ernn:inner_steps=2 (`autapse cells` lists them), or your own, my_module:MyCell."""
+    hops: int = 0
+    """Question answering: how many times a memory network reads its memory; 0 for three recurrent layers instead."""
+    statements: Literal["position", "bag", "cell"] = "position"
+    """With hops: how words become the vector of a statement: a sum weighted by position, a plain sum, or the cell."""
+    tying: Literal["adjacent", "layer-wise"] = "adjacent"
+    """With hops: whether neighbouring hops share a set of vectors, or all hops share all."""
+    linear_start: float = 0.0
+    """With hops: share of the training, at its beginning, without the softmax over the memories."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        checks.integer("hops", self.hops, minimum=0)
+        checks.number("linear_start", self.linear_start, low=0.0, high=1.0)
         cell: Any = self.cell
         if isinstance(cell, type):  # from Python a class is accepted too
             from autapse.layers.registry import spec_of
 
             object.__setattr__(self, "cell", spec_of(cell))
+        self._check_hops()
+
+    def _check_hops(self) -> None:
+        """A setting that would have no effect is an error."""
+        of_memory = ("statements", "tying", "linear_start")
+        of_cell = ("cell", "hidden_size", "num_layers", "dropout", "bidirectional", "initialisation")
+        unused = of_cell if self.hops and self.statements != "cell" else () if self.hops else of_memory
+        rule = 'keep its default with hops, unless statements="cell"' if self.hops else "keep its default without hops"
+        for field_ in dataclasses.fields(self):
+            if field_.name in unused and getattr(self, field_.name) != field_.default:
+                checks.fail(field_.name, rule, getattr(self, field_.name))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from autapse import checks
-from autapse.models import MODELS, SequenceModel
+from autapse.models import MODELS, MemoryNetwork, SequenceModel
 from autapse.tasks import Signature, Task
 from autapse.tasks.base import ForecastShape
 from autapse.training.config import ModelConfig, RunConfig
+
+MEMORY = ("hops", "statements", "tying", "linear_start")  # the settings of a memory network
 
 
 def build_model(config: RunConfig) -> SequenceModel:
@@ -28,7 +30,8 @@ def make_model(
         signature: the kind and the sizes of the task's data; by default `task.signature()`, which reads the data.
 
     Returns:
-        A `Classifier`, `Regressor`, `StepRegressor`, `Tagger`, `LanguageModel`, `QuestionAnswering` or `Forecaster`.
+        A `Classifier`, `Regressor`, `StepRegressor`, `Tagger`, `LanguageModel`, `QuestionAnswering`, `MemoryNetwork` or
+        `Forecaster`.
 
     >>> from autapse.tasks import Adding
     >>> from autapse.training import ModelConfig
@@ -41,7 +44,10 @@ def make_model(
     if model.embedding_size and not known.vocabularies:
         checks.fail("embedding_size", f"be omitted: {task.name} has features, not words", model.embedding_size)
     targets: dict[str, Any] = {"target_mean": known.target_mean, "target_scale": known.target_scale}
-    made = MODELS[known.kind](
+    if model.hops and known.kind != "question answering":
+        checks.fail("hops", f"be 0 for {task.name}: a memory network answers questions", model.hops)
+    kind = MemoryNetwork if model.hops else MODELS[known.kind]
+    made = kind(
         model.cell,
         known.input_size,
         known.output_size,
@@ -72,6 +78,7 @@ def make_model(
         device=device,
         **(targets if "regression" in known.kind else {}),
         **(_forecast(known, known.forecast) if known.forecast else {}),
+        **({name: getattr(model, name) for name in MEMORY} if model.hops else {}),
     )
     made.classes, made.channels = known.classes, known.channels
     return made

@@ -103,6 +103,19 @@ def weighted(
     return torch.stack([weight * loss(output[rows], targets[rows]) for weight, rows in groups]).sum()
 
 
+def of_each(
+    goal: Objective,
+    output: Tensor,  # [B, ...]
+    targets: Tensor,  # [B, ...]
+    weights: Tensor | None,  # [B]
+) -> tuple[Tensor, Tensor]:  # [B] each
+    """The loss of each sequence of a batch, and the number of its targets."""
+    rows = [slice(n, n + 1) for n in range(len(targets))]
+    losses = torch.stack([goal.loss(output[row], targets[row]) for row in rows])
+    counts = torch.tensor([goal.count(targets[row]) for row in rows], device=losses.device)
+    return losses if weights is None else losses * weights, counts
+
+
 def balanced_weights(targets: Tensor, classes: int) -> Tensor:  # [classes]
     """One weight per class, in inverse proportion to its frequency; their mean over the targets is 1."""
     counts = torch.bincount(targets[targets != IGNORE].flatten(), minlength=classes).double()
