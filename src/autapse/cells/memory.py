@@ -9,13 +9,14 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from autapse import checks
-from autapse.cells import addressing as heads
+from autapse.cells.addressing import SIMILARITIES, draw, most_probable
 from autapse.cells.antisymmetric import Antisymmetric
 from autapse.cells.base import Cell, make_cell, uniform_
 from autapse.cells.ernn import ERNN
 from autapse.cells.fast import FastGRNN, FastRNN
 from autapse.cells.feed_forward import FeedForward
 from autapse.cells.gru import GRU
+from autapse.cells.heads import Heads
 from autapse.cells.leaky import LeakyRNN
 from autapse.cells.lstm import LSTM
 from autapse.cells.orthogonal import OrthogonalRNN, SpectralRNN
@@ -118,7 +119,7 @@ class Memory(Cell):
         self.read_heads = checks.integer("read_heads", read_heads, minimum=1)
         self.write_heads = checks.integer("write_heads", write_heads, minimum=1)
         self.addressing = checks.one_of("addressing", addressing, ("content", "location", "content+location"))
-        self.similarity = checks.one_of("similarity", similarity, heads.SIMILARITIES)
+        self.similarity = checks.one_of("similarity", similarity, SIMILARITIES)
         self.shifts = checks.integer("shifts", shifts, minimum=1)
         self.hard = checks.one_of("hard", hard, ("no", "sample", "straight-through"))
         self.greedy = checks.boolean("greedy", greedy)
@@ -126,14 +127,15 @@ class Memory(Cell):
         self.initial_address = checks.one_of("initial_address", initial_address, ("first", "uniform", "learned"))
         self._check_options()
         self.controller_name, kind = _controller(controller)
+        how = (self.by_content, self.by_location, self.similarity, self.shifts)
+        self.heads = Heads(self.read_heads, self.write_heads, self.slots, self.width, *how)
         read = self.read_heads * self.width
         self.controller = make_cell(kind, input_size + read, hidden_size, {"bias": bias, **self._factory}, {})
         _check_controller(self.controller)
-        self.weight_heads = self._parameter(sum(self._sizes), self.controller.output_size)
-        self.bias_heads = self._bias(sum(self._sizes))
-        count = self.read_heads + self.write_heads
+        self.weight_heads = self._parameter(sum(self.heads.sizes), self.controller.output_size)
+        self.bias_heads = self._bias(sum(self.heads.sizes))
         self.first_memory = self._parameter(slots, width) if initial_memory == "learned" else None
-        self.first_address = self._parameter(count, slots) if initial_address == "learned" else None
+        self.first_address = self._parameter(self.heads.count, slots) if initial_address == "learned" else None
         self._reset_own()
 
     def _check_options(self) -> None:
@@ -172,22 +174,14 @@ class Memory(Cell):
     def depends_on_position(self) -> bool:  # type: ignore[override]
         return self.controller.depends_on_position
 
-    # Sizes ------------------------------------------------------------------------------------------------------
-
-    @property
-    def _sizes(self) -> list[int]:
-        """How many of the heads' parameters are vectors, at least 0, from 0 to 1, and shares of moves."""
-        n, w = self.read_heads + self.write_heads, self.write_heads * self.width
-        content, location = int(self.by_content), int(self.by_location)
-        moves = n * (2 * self.shifts + 1) * location
-        return [n * self.width * content + w, n * (content + location), n * content * location + w, moves]
+    # States -----------------------------------------------------------------------------------------------------
 
     @property
     def state_sizes(self) -> tuple[int, ...]:
         first, *others = self.controller.state_sizes
-        n = self.read_heads + self.write_heads
         drawn = (1,) if self.hard == "sample" else ()
-        return (first + self.read_heads * self.width, *others, self.slots * self.width, n * self.slots, *drawn)
+        read, memory, addresses = self.read_heads * self.width, self.slots * self.width, self.heads.count * self.slots
+        return (first + read, *others, memory, addresses, *drawn)
 
     def parts(self, state: State) -> Parts:
         """Take the state apart. Each tensor is [..., size]."""
@@ -199,7 +193,7 @@ class Memory(Cell):
             (h, *others),
             reads.unflatten(-1, (self.read_heads, self.width)),
             memory.unflatten(-1, (self.slots, self.width)),
-            addresses.unflatten(-1, (self.read_heads + self.write_heads, self.slots)),
+            addresses.unflatten(-1, (self.heads.count, self.slots)),
             chance,
         )
 
@@ -239,7 +233,7 @@ class Memory(Cell):
     def _first_addresses(self, batch: int, like: Tensor) -> Tensor:
         if self.first_address is not None:
             return torch.softmax(self.first_address, dim=-1).to(like.dtype).expand(batch, -1, -1)
-        shape = (batch, self.read_heads + self.write_heads, self.slots)
+        shape = (batch, self.heads.count, self.slots)
         if self.initial_address == "uniform":
             return like.new_full(shape, 1 / self.slots)
         addresses = like.new_zeros(shape)
@@ -276,39 +270,19 @@ class Memory(Cell):
         else:
             u = torch.addmm(u, before, weights.reads)
         controller = self.controller.step(u, controller, weights.controller, t)
-        numbers = F.linear(controller[0], self.weight_heads, self.bias_heads).split(self._sizes, dim=-1)
-        vectors, positive, gates = torch.tanh(numbers[0]), F.softplus(numbers[1]), torch.sigmoid(numbers[2])
-        n, changed = self.read_heads + self.write_heads, self.write_heads * self.width
-        keys, add = vectors.split([vectors.shape[-1] - changed, changed], dim=-1)
-        gate, erase = gates.split([gates.shape[-1] - changed, changed], dim=-1)
-        soft = self._address(memory, addresses, keys, positive.unsqueeze(-1), gate.unsqueeze(-1), numbers[3])
-        addresses, chance = self._choose(soft, chance)
-        shape = (-1, self.write_heads, self.width)
-        memory = heads.write(memory, addresses[:, self.read_heads :], erase.view(shape), add.view(shape))
-        reads = heads.read(addresses[:, : self.read_heads], memory)
+        numbers = F.linear(controller[0], self.weight_heads, self.bias_heads)
+        if self.hard == "no":
+            memory, addresses, reads = self.heads.access(numbers, memory, addresses)
+        else:
+            told = self.heads.commands(numbers)
+            soft = self.heads.address(told, memory, addresses)
+            addresses, chance = self._choose(soft, chance)
+            memory, addresses, reads = self.heads.use(told, memory, addresses)
         return self.joined(Parts(controller, reads, memory, addresses, chance))
 
-    def _address(
-        self, memory: Tensor, before: Tensor, keys: Tensor, positive: Tensor, gate: Tensor, moves: Tensor
-    ) -> Tensor:  # [B, n, N]
-        """The addresses of all heads."""
-        n = before.shape[1]
-        soft = before
-        if self.by_content:
-            similarity = heads.SIMILARITIES[self.similarity]
-            soft = heads.by_content(similarity(keys.unflatten(-1, (n, self.width)), memory), positive[:, :n])
-        if self.by_content and self.by_location:
-            soft = heads.interpolate(soft, before, gate)
-        if self.by_location:
-            amounts = torch.softmax(moves.unflatten(-1, (n, 2 * self.shifts + 1)), dim=-1)
-            soft = heads.sharpen(heads.shift(soft, amounts), 1 + positive[:, -n:])
-        return soft
-
     def _choose(self, soft: Tensor, chance: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """The addresses that are used, and the log-probability of all draws so far."""
-        if self.hard == "no":
-            return soft, None
-        chosen = heads.draw(soft.detach()) if self.draws else heads.most_probable(soft)
+        """One slot per head, and the log-probability of all draws so far."""
+        chosen = draw(soft.detach()) if self.draws else most_probable(soft)
         if chance is None:
             return chosen + (soft - soft.detach()), None
         if self.draws:
