@@ -81,7 +81,7 @@ def test_the_loss_of_each_sequence_adds_up_to_the_loss() -> None:
 
 
 def test_a_hard_memory_learns_what_it_can_only_learn_from_its_draws() -> None:
-    """The vector that is written at the first step must be read at the last one: which slot is a choice of the heads."""
+    """The vector that is written at the first step must be read at the last one. The heads choose the slot."""
     torch.manual_seed(0)
     x, y = torch.zeros(64, 3, 2), torch.randint(0, 2, (64,))
     x[torch.arange(64), 0, y] = 1.0

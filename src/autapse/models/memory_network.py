@@ -196,7 +196,7 @@ class MemoryNetwork(SequenceModel):
     def _by_position(self, places: Places, like: Tensor) -> Tensor:  # [B, T, size]
         """(1 − j/J) − (k/d)(1 − 2j/J), for the j-th of J words and the k-th of d numbers of its vector."""
         words = places.words.gather(1, places.segment).clamp(min=1)
-        place = ((places.position + 1) / words)[..., None].to(like.dtype)
+        place = ((places.position + 1).to(like.dtype) / words)[..., None]
         k = torch.arange(1, self.size + 1, device=like.device, dtype=like.dtype) / self.size
         return (1 - place) - k * (1 - 2 * place)
 
