@@ -166,7 +166,7 @@ class Memory(Cell):
         return self.addressing != "content"
 
     @property
-    def draws(self) -> bool:
+    def draws(self) -> bool:  # type: ignore[override]
         """Whether a step draws random numbers."""
         return self.hard != "no" and (self.training or not self.greedy)
 

@@ -28,7 +28,7 @@ class Places(NamedTuple):
     segment: Tensor  # [B, T]
     position: Tensor  # [B, T], of the word in its segment, from 0
     words: Tensor  # [B, segments], how many words each segment has
-    count: Tensor  # [B], number of memories: the segment of the oldest statement
+    memories: Tensor  # [B], how many there are: the segment of the oldest statement
 
 
 class MemoryNetwork(SequenceModel):
@@ -156,7 +156,7 @@ class MemoryNetwork(SequenceModel):
     def forward(self, x: Tensor, lengths: Any = None, keys: Any = None) -> Tensor:  # [B, T, 2] -> [B, answers]
         check_input(x, self.columns, dimensions=(3,))
         places = self._places(x, lengths)
-        return self._headed(self._answer(self._vectors(x[..., :1], places), places.count))
+        return self._headed(self._after_hops(self._vectors(x[..., :1], places), places.memories))
 
     def _places(self, x: Tensor, lengths: Any) -> Places:
         steps = torch.arange(x.shape[1], device=x.device)
@@ -214,7 +214,7 @@ class MemoryNetwork(SequenceModel):
         known = (words > 0).view(batch, segments, 1)
         return torch.where(known, self.views(self.reader.final_output(h_n)).view(batch, segments, -1), 0)
 
-    def _answer(self, vectors: Tensor, count: Tensor) -> Tensor:  # [B, size]
+    def _after_hops(self, vectors: Tensor, count: Tensor) -> Tensor:  # [B, size]
         """u after all hops."""
         u, statements = vectors[:, 0, 0], vectors[:, 1:]
         memories = statements.shape[1]

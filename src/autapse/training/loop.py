@@ -180,7 +180,7 @@ class Loop:
         return float(loss.detach())
 
     def _reinforced(
-        self, draws: list[Tensor], output: Tensor, batch: Batch, mixed: augment.Mixed | None, count: int
+        self, draws: list[Tensor], output: Tensor, batch: Batch, mixed: augment.Mixed | None, count: float
     ) -> Tensor:
         """The term of the loss for the probabilities of what the layers drew."""
         losses, counts = of_each(self.objective, output, batch.targets, batch.weights)
