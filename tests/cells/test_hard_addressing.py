@@ -75,7 +75,7 @@ def test_straight_through_has_the_gradient_of_the_weights() -> None:
     torch.manual_seed(3)
     drawn = module.draw(soft.detach()).requires_grad_()
     memory, addresses, reads = cell.heads.use(told, memory, drawn)
-    loss = weighed(cell.joined(module.Parts(controller, reads, memory, addresses, None)))
+    loss = weighed(cell.joined(module.MemoryParts(controller, reads, memory, addresses, None)))
     by_commands, by_address = torch.autograd.grad(loss, [leaf, drawn], retain_graph=True)
     (by_weights,) = torch.autograd.grad(soft, leaf, by_address)
     close(found, by_commands + by_weights)

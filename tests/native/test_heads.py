@@ -125,11 +125,11 @@ def test_tensors_of_other_shapes_are_refused() -> None:
     for n in range(3):
         for other in (good[n][:3], good[n][..., :-1].contiguous(), good[n].unsqueeze(0)):
             with pytest.raises((InputError, IndexError)):
-                native.access(kind._extent, kind.access_reference, *good[:n], other, *good[n + 1 :])
+                native.access(kind._kind, kind.access_reference, *good[:n], other, *good[n + 1 :])
     with pytest.raises(InputError, match="dtype"):
-        native.access(kind._extent, kind.access_reference, good[0], good[1].float(), good[2])
+        native.access(kind._kind, kind.access_reference, good[0], good[1].float(), good[2])
     with pytest.raises(InputError, match="slots must be an integer of at least 3"):
-        native.access(kind._extent._replace(slots=2), kind.access_reference, *good)
+        native.access(kind._kind._replace(slots=2), kind.access_reference, *good)
 
 
 def test_without_the_library_a_layer_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

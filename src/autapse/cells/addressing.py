@@ -113,8 +113,8 @@ def sharpen(addresses: Tensor, exponent: Tensor) -> Tensor:  # [B, n, N], [B, n,
     Returns:
         Addresses, [B, n, N].
 
-    >>> sharpen(torch.tensor([[[0.5, 0.25, 0.25, 0.0]]]), torch.tensor([[[2.0]]]))
-    tensor([[[0.6667, 0.1667, 0.1667, 0.0000]]])
+    >>> sharpen(torch.tensor([[[0.5, 0.25, 0.25]]]), torch.tensor([[[2.0]]]))
+    tensor([[[0.6667, 0.1667, 0.1667]]])
     """
     smallest = torch.finfo(addresses.dtype).eps ** 2
     return torch.softmax(exponent * addresses.clamp(min=smallest).log(), dim=-1)

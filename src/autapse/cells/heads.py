@@ -105,9 +105,9 @@ class Heads:
         """Choose, write and read, by the native kernel if it can serve."""
         if not kernels_serve(numbers, memory, before) or not is_plain(numbers, memory, before):
             return self.access_reference(numbers, memory, before)
-        return Access(*native.access(self._extent, self.access_reference, numbers, memory, before))
+        return Access(*native.access(self._kind, self.access_reference, numbers, memory, before))
 
     @cached_property
-    def _extent(self) -> native.Extent:
+    def _kind(self) -> native.HeadsKind:
         kind = (self.by_content, self.by_location, self.similarity == "dot")
-        return native.Extent(*kind, self.slots, self.width, self.reads, self.writes, self.shifts, addressing.SHORT)
+        return native.HeadsKind(*kind, self.slots, self.width, self.reads, self.writes, self.shifts, addressing.SHORT)

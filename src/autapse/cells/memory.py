@@ -36,7 +36,7 @@ CONTROLLERS: dict[str, type[Cell]] = {
 EMPTY = 1e-6  # every number of a memory that is not learned, before the first step
 
 
-class Parts(NamedTuple):
+class MemoryParts(NamedTuple):
     """The state of a `Memory` cell, taken apart. Each tensor may have more leading dimensions."""
 
     controller: State  # the controller's states, the first one is its output
@@ -46,7 +46,7 @@ class Parts(NamedTuple):
     log_probability: Tensor | None  # [B, 1] of all draws so far; None unless hard is "sample"
 
 
-class Prepared(NamedTuple):
+class MemoryWeights(NamedTuple):
     """What a step needs, built once per call."""
 
     controller: Any  # the result of the controller's prepare()
@@ -183,13 +183,13 @@ class Memory(Cell):
         read, memory, addresses = self.read_heads * self.width, self.slots * self.width, self.heads.count * self.slots
         return (first + read, *others, memory, addresses, *drawn)
 
-    def parts(self, state: State) -> Parts:
+    def parts(self, state: State) -> MemoryParts:
         """Take the state apart. Each tensor is [..., size]."""
         rest = list(state)
         chance = rest.pop() if self.hard == "sample" else None
         output, *others, memory, addresses = rest
         h, reads = output.split([self.controller.output_size, self.read_heads * self.width], dim=-1)
-        return Parts(
+        return MemoryParts(
             (h, *others),
             reads.unflatten(-1, (self.read_heads, self.width)),
             memory.unflatten(-1, (self.slots, self.width)),
@@ -197,7 +197,7 @@ class Memory(Cell):
             chance,
         )
 
-    def joined(self, parts: Parts) -> State:
+    def joined(self, parts: MemoryParts) -> State:
         """The inverse of `parts`."""
         (h, *others), reads, memory, addresses, chance = parts
         output = torch.cat([h, reads.flatten(-2)], dim=-1)
@@ -228,7 +228,7 @@ class Memory(Cell):
             memory = self.first_memory.to(like.dtype).expand(batch, -1, -1)
         reads = like.new_zeros(batch, self.read_heads, self.width)
         chance = like.new_zeros(batch, 1) if self.hard == "sample" else None
-        return self.joined(Parts(controller, reads, memory, self._first_addresses(batch, like), chance))
+        return self.joined(MemoryParts(controller, reads, memory, self._first_addresses(batch, like), chance))
 
     def _first_addresses(self, batch: int, like: Tensor) -> Tensor:
         if self.first_address is not None:
@@ -254,15 +254,15 @@ class Memory(Cell):
         affine = self._split_affine()
         return x if affine is None else F.linear(x, affine[0], affine[2])
 
-    def prepare(self) -> Prepared:
+    def prepare(self) -> MemoryWeights:
         affine = self._split_affine()
-        return Prepared(self.controller.prepare(), None if affine is None else affine[1].t())
+        return MemoryWeights(self.controller.prepare(), None if affine is None else affine[1].t())
 
-    def step(self, u: Tensor, state: State, weights: Prepared, t: int) -> State:
+    def step(self, u: Tensor, state: State, weights: MemoryWeights, t: int) -> State:
         with without_autocast(u.device.type):  # half precision is too coarse for addresses
             return self._step(u.to(state[0].dtype), state, weights, t)
 
-    def _step(self, u: Tensor, state: State, weights: Prepared, t: int) -> State:
+    def _step(self, u: Tensor, state: State, weights: MemoryWeights, t: int) -> State:
         controller, reads, memory, addresses, chance = self.parts(state)
         before = reads.flatten(1)
         if weights.reads is None:
@@ -278,7 +278,7 @@ class Memory(Cell):
             soft = self.heads.address(told, memory, addresses)
             addresses, chance = self._choose(soft, chance)
             memory, addresses, reads = self.heads.use(told, memory, addresses)
-        return self.joined(Parts(controller, reads, memory, addresses, chance))
+        return self.joined(MemoryParts(controller, reads, memory, addresses, chance))
 
     def _choose(self, soft: Tensor, chance: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """One slot per head, and the log-probability of all draws so far."""

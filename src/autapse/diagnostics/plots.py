@@ -1,4 +1,4 @@
-"""Figures of learning curves and forecasts."""
+"""Figures of learning curves, forecasts and memories."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from autapse import checks, files
+
+if TYPE_CHECKING:
+    from autapse.diagnostics.memory import MemoryTrace
 
 PANELS_IN_A_ROW = 3
 
@@ -82,6 +85,35 @@ def plot_forecasts(path: Path, forecasts: Sequence[ForecastPanel]) -> None:
         axes.grid(alpha=0.3)
         axes.legend(fontsize="small", loc="upper left")
     files.write_bytes(path, _saved(figure, format="png", dpi=150))
+
+
+def draw_memory(trace: MemoryTrace, sequence: int = 0, axes: Sequence[Any] | None = None) -> Any:
+    """Draw the memory of one sequence over time: where heads write and read, and what is stored.
+
+    Args:
+        trace: from `autapse.diagnostics.memory.memory_trace`.
+        sequence: which sequence of the trace.
+        axes: matplotlib's axes to draw on, one per panel: one for each write head, one for each read head, one for the
+            length of each slot's vector, and one for the vectors after the last step. None: a new figure.
+
+    Returns:
+        The figure.
+    """
+    one = trace.one(sequence)
+    memory, read, write = one.memory[:, 0], one.read[:, 0], one.write[:, 0]
+    panels = [(f"write head {n + 1}", write[:, n].T, "Reds") for n in range(write.shape[1])]
+    panels += [(f"read head {n + 1}", read[:, n].T, "Blues") for n in range(read.shape[1])]
+    panels.append(("length of each vector", (memory**2).sum(-1).T ** 0.5, "Greys"))
+    panels.append(("vectors at the end", memory[-1], "RdBu"))
+    if axes is None:
+        figure = _figure(3.2 * len(panels), 3.4)
+        axes = figure.subplots(1, len(panels), squeeze=False)[0]
+    for place, (title, values, colours) in zip(axes, panels, strict=True):
+        most = max(float(abs(values).max()), 1e-6) if colours != "RdBu" and title.startswith("length") else 1.0
+        low = -1.0 if colours == "RdBu" else 0.0
+        place.imshow(values, aspect="auto", interpolation="nearest", cmap=colours, vmin=low, vmax=most)
+        place.set(title=title, xlabel="place in the vector" if colours == "RdBu" else "step", ylabel="slot")
+    return axes[0].figure
 
 
 def draw_svg(panels: Sequence[Panel]) -> bytes:

@@ -17,7 +17,7 @@ Access = tuple[Tensor, Tensor, Tensor]  # the new memory, the addresses, what wa
 Reference = Callable[[Tensor, Tensor, Tensor], Sequence[Tensor]]
 
 
-class Extent(NamedTuple):
+class HeadsKind(NamedTuple):
     """How heads choose, and the sizes."""
 
     content: bool
@@ -42,11 +42,11 @@ class Extent(NamedTuple):
         return vectors + self.heads * others
 
 
-def access(extent: Extent, reference: Reference, numbers: Tensor, memory: Tensor, addresses: Tensor) -> Access:
+def access(kind: HeadsKind, reference: Reference, numbers: Tensor, memory: Tensor, addresses: Tensor) -> Access:
     """One step of all heads.
 
     Args:
-        extent: how heads choose, and the sizes.
+        kind: how heads choose, and the sizes.
         reference: the same in plain PyTorch, for second derivatives.
         numbers: what the controller tells the heads, [B, P] as src/abi.h lists it.
         memory: before the step, [B, N, W].
@@ -55,33 +55,33 @@ def access(extent: Extent, reference: Reference, numbers: Tensor, memory: Tensor
     Returns:
         The memory after the step [B, N, W], the addresses [B, n, N], and what was read [B, reads, W].
     """
-    result: Access = _Access.apply(extent, reference, numbers, memory, addresses)
+    result: Access = _Access.apply(kind, reference, numbers, memory, addresses)
     return result
 
 
 @lru_cache(maxsize=1024)
-def _plan(extent: Extent, batch: int, dtype: torch.dtype) -> library.HeadsStruct:
+def _plan(kind: HeadsKind, batch: int, dtype: torch.dtype) -> library.HeadsStruct:
     check_dtype(dtype)
-    least = 2 * extent.shifts + 1 if extent.location else 1
+    least = 2 * kind.shifts + 1 if kind.location else 1
     for name, value, minimum in (
-        *((name, getattr(extent, name), 1) for name in ("width", "reads", "writes", "shifts")),
-        ("slots", extent.slots, least),
+        *((name, getattr(kind, name), 1) for name in ("width", "reads", "writes", "shifts")),
+        ("slots", kind.slots, least),
     ):
         checks.integer(name, value, minimum=minimum)
-    sizes: dict[str, Any] = {k: v for k, v in extent._asdict().items() if k != "short"}
+    sizes: dict[str, Any] = {k: v for k, v in kind._asdict().items() if k != "short"}
     smallest = torch.finfo(dtype).eps ** 2
     return library.HeadsStruct(
-        wide=dtype == torch.float64, batch=batch, shortest=extent.short**2, smallest=smallest, **sizes
+        wide=dtype == torch.float64, batch=batch, shortest=kind.short**2, smallest=smallest, **sizes
     )
 
 
-def _problem(extent: Extent, numbers: Tensor, memory: Tensor, addresses: Tensor) -> tuple[Any, list[Tensor]]:
+def _problem(kind: HeadsKind, numbers: Tensor, memory: Tensor, addresses: Tensor) -> tuple[Any, list[Tensor]]:
     """The problem without its results, and the tensors that it points to."""
     batch, dtype = numbers.shape[0], numbers.dtype
-    problem = library.HeadsStruct.from_buffer_copy(_plan(extent, batch, dtype))
-    check_shape("numbers", numbers.shape, (batch, extent.numbers))
-    check_shape("memory", memory.shape, (batch, extent.slots, extent.width))
-    check_shape("addresses", addresses.shape, (batch, extent.heads, extent.slots))
+    problem = library.HeadsStruct.from_buffer_copy(_plan(kind, batch, dtype))
+    check_shape("numbers", numbers.shape, (batch, kind.numbers))
+    check_shape("memory", memory.shape, (batch, kind.slots, kind.width))
+    check_shape("addresses", addresses.shape, (batch, kind.heads, kind.slots))
     held = dense(("numbers", "memory", "addresses"), (numbers, memory, addresses), dtype)
     problem.threads = torch.get_num_threads()
     problem.number, problem.memory, problem.address = (tensor.data_ptr() for tensor in held)
@@ -93,16 +93,16 @@ class _Access(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, extent: Extent, reference: Reference, numbers: Tensor, memory: Tensor, addresses: Tensor
+        ctx: Any, kind: HeadsKind, reference: Reference, numbers: Tensor, memory: Tensor, addresses: Tensor
     ) -> Access:
-        problem, held = _problem(extent, numbers, memory, addresses)
+        problem, held = _problem(kind, numbers, memory, addresses)
         new_memory, new_addresses = torch.empty_like(held[1]), torch.empty_like(held[2])
-        read = held[1].new_empty(len(numbers), extent.reads, extent.width)
+        read = held[1].new_empty(len(numbers), kind.reads, kind.width)
         problem.new_memory, problem.new_address = new_memory.data_ptr(), new_addresses.data_ptr()
         problem.read = read.data_ptr()
         library.run("heads_forward", problem)
         ctx.save_for_backward(*held, new_memory, new_addresses)
-        ctx.extent, ctx.reference = extent, reference
+        ctx.kind, ctx.reference = kind, reference
         ctx.set_materialize_grads(False)
         return new_memory, new_addresses, read
 
@@ -111,7 +111,7 @@ class _Access(torch.autograd.Function):
         *given, new_memory, new_addresses = ctx.saved_tensors
         if torch.is_grad_enabled():
             return None, None, *_second_order(ctx.reference, given, gradients)
-        problem, held = _problem(ctx.extent, *given)
+        problem, held = _problem(ctx.kind, *given)
         problem.new_memory, problem.new_address = new_memory.data_ptr(), new_addresses.data_ptr()
         names = ("grad_new_memory", "grad_new_address", "grad_read")
         kept = dense(names, gradients, held[0].dtype)
