@@ -138,7 +138,7 @@ def test_the_softmax_comes_after_the_linear_start() -> None:
     model = model_of(linear_start=0.25)
     states = []
     for done in (0.0, 0.24, 0.25, 0.9):
-        model.before_step(done)
+        model.set_progress(done)
         states.append(bool(model.linear))
     assert states == [True, True, False, False]
     assert "linear" in model.state_dict()  # weights of the linear part are evaluated without the softmax

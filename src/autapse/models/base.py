@@ -252,8 +252,8 @@ class SequenceModel(nn.Module):
         """
         return None
 
-    def before_step(self, done: float) -> None:
-        """Prepare a training step. `done` is the share of the training before it, from 0 to 1."""
+    def set_progress(self, share: float) -> None:
+        """Called before each training step with the share of the training that is done; for settings that follow it."""
 
     def surrogate(self, losses: Tensor, counts: Tensor, draws: Sequence[Tensor]) -> Tensor:
         """What the random choices of the layers add to the loss, for the gradient of their probabilities.

@@ -147,9 +147,9 @@ class MemoryNetwork(SequenceModel):
     def solutions(self) -> None:
         """None: a story has many sequences here, one per statement."""
 
-    def before_step(self, done: float) -> None:
+    def set_progress(self, share: float) -> None:
         # A buffer: weights that were trained without the softmax are evaluated without it.
-        self.linear.fill_(done < self.linear_start)
+        self.linear.fill_(share < self.linear_start)
 
     # Forward ----------------------------------------------------------------------------------------------------------
 

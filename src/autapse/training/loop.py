@@ -139,7 +139,7 @@ class Loop:
         indices = self.feed.sequences(progress.step)
         torch.manual_seed(_seed(settings.seed, progress.step, self.world.rank))  # dropout of this step
         seconds = float(self.world.agree(progress.seconds)) if self._limit() else 0.0
-        self.model.before_step(reached(settings, progress.step, self.steps, seconds) / self.steps)
+        self.model.set_progress(reached(settings, progress.step, self.steps, seconds) / self.steps)
         loss = self._backward(indices)
         norm = clip(self.parameters, settings.clip_norm, settings.clip_value)
         rate = learning_rate(settings, progress.step, self.steps, progress.halvings, seconds)
