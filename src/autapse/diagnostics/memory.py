@@ -49,18 +49,17 @@ def memory_trace(network: Recurrent | SequenceModel, x: Tensor, lengths: Any = N
     >>> trace.memory.shape, trace.read.shape, trace.write.shape
     ((10, 2, 6, 4), (10, 2, 1, 6), (10, 2, 1, 6))
     """
-    was_training = network.training
+    was_training, run = network.training, network.layer if isinstance(network, SequenceModel) else network
+    cell = _memory_cell(run, layer)
     try:
         network.eval()
         if isinstance(network, SequenceModel):
             x, lengths, _ = network._prepared(x, lengths)
-            network = network.layer
-            x = x if network.batch_first else x.transpose(0, 1)
-        cell = _memory_cell(network, layer)
-        _, _, states = network(x, lengths=lengths, return_states=True)
+            x = x if run.batch_first else x.transpose(0, 1)
+        _, _, states = run(x, lengths=lengths, return_states=True)
     finally:
         network.train(was_training)
-    chosen = [state.transpose(0, 1) if network.batch_first and x.dim() == 3 else state for state in states[layer]]
+    chosen = [state.transpose(0, 1) if run.batch_first and x.dim() == 3 else state for state in states[layer]]
     parts = cell.parts(tuple(state[..., 0, :] for state in chosen))
     steps, *batch = parts.memory.shape[:-2]
     ends = np.full(batch or [1], steps) if lengths is None else np.asarray(torch.as_tensor(lengths).cpu())

@@ -108,11 +108,13 @@ def draw_memory(trace: MemoryTrace, sequence: int = 0, axes: Sequence[Any] | Non
     if axes is None:
         figure = _figure(3.2 * len(panels), 3.4)
         axes = figure.subplots(1, len(panels), squeeze=False)[0]
+    if len(axes) != len(panels):
+        checks.fail("axes", f"have one entry per panel, {len(panels)} in all", len(axes))
     for place, (title, values, colours) in zip(axes, panels, strict=True):
-        most = max(float(abs(values).max()), 1e-6) if colours != "RdBu" and title.startswith("length") else 1.0
-        low = -1.0 if colours == "RdBu" else 0.0
-        place.imshow(values, aspect="auto", interpolation="nearest", cmap=colours, vmin=low, vmax=most)
-        place.set(title=title, xlabel="place in the vector" if colours == "RdBu" else "step", ylabel="slot")
+        signed = colours == "RdBu"
+        largest = max(1.0, float(abs(values).max()))
+        place.imshow(values, aspect="auto", interpolation="nearest", cmap=colours, vmin=-largest * signed, vmax=largest)
+        place.set(title=title, xlabel="place in the vector" if signed else "step", ylabel="slot")
     return axes[0].figure
 
 
