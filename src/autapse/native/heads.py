@@ -75,16 +75,26 @@ def _plan(kind: HeadsKind, batch: int, dtype: torch.dtype) -> library.HeadsStruc
     )
 
 
-def _problem(kind: HeadsKind, numbers: Tensor, memory: Tensor, addresses: Tensor) -> tuple[Any, list[Tensor]]:
-    """The problem without its results, and the tensors that it points to."""
-    batch, dtype = numbers.shape[0], numbers.dtype
-    problem = library.HeadsStruct.from_buffer_copy(_plan(kind, batch, dtype))
-    check_shape("numbers", numbers.shape, (batch, kind.numbers))
-    check_shape("memory", memory.shape, (batch, kind.slots, kind.width))
-    check_shape("addresses", addresses.shape, (batch, kind.heads, kind.slots))
-    held = dense(("numbers", "memory", "addresses"), (numbers, memory, addresses), dtype)
+_GIVEN = ("number", "memory", "address")
+_SAVED = ("new_memory", "new_address")
+_GRADIENTS = ("grad_new_memory", "grad_new_address", "grad_read")
+
+
+def _problem(kind: HeadsKind, names: Sequence[str], tensors: Sequence[Tensor | None]) -> tuple[Any, list[Any]]:
+    """The problem with these tensors, the numbers first, and the tensors that it points to. All are checked."""
+    numbers: Any = tensors[0]
+    batch, _ = check_shape("number", numbers.shape, (None, kind.numbers))
+    memory, addresses = (batch, kind.slots, kind.width), (batch, kind.heads, kind.slots)
+    shapes = {"read": (batch, kind.reads, kind.width), "number": (batch, kind.numbers)}
+    shapes |= {"memory": memory, "new_memory": memory, "address": addresses, "new_address": addresses}
+    for name, tensor in zip(names, tensors, strict=True):
+        if tensor is not None or not name.startswith("grad_"):
+            check_shape(name, None if tensor is None else tensor.shape, shapes[name.removeprefix("grad_")])
+    held = dense(names, tensors, numbers.dtype)
+    problem = library.HeadsStruct.from_buffer_copy(_plan(kind, batch, numbers.dtype))
     problem.threads = torch.get_num_threads()
-    problem.number, problem.memory, problem.address = (tensor.data_ptr() for tensor in held)
+    for name, tensor in zip(names, held, strict=True):
+        setattr(problem, name, None if tensor is None else tensor.data_ptr())
     return problem, held
 
 
@@ -95,7 +105,7 @@ class _Access(torch.autograd.Function):
     def forward(
         ctx: Any, kind: HeadsKind, reference: Reference, numbers: Tensor, memory: Tensor, addresses: Tensor
     ) -> Access:
-        problem, held = _problem(kind, numbers, memory, addresses)
+        problem, held = _problem(kind, _GIVEN, (numbers, memory, addresses))
         new_memory, new_addresses = torch.empty_like(held[1]), torch.empty_like(held[2])
         read = held[1].new_empty(len(numbers), kind.reads, kind.width)
         problem.new_memory, problem.new_address = new_memory.data_ptr(), new_addresses.data_ptr()
@@ -108,16 +118,11 @@ class _Access(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
-        *given, new_memory, new_addresses = ctx.saved_tensors
+        saved = ctx.saved_tensors
         if torch.is_grad_enabled():
-            return None, None, *_second_order(ctx.reference, given, gradients)
-        problem, held = _problem(ctx.kind, *given)
-        problem.new_memory, problem.new_address = new_memory.data_ptr(), new_addresses.data_ptr()
-        names = ("grad_new_memory", "grad_new_address", "grad_read")
-        kept = dense(names, gradients, held[0].dtype)
-        for name, gradient in zip(names, kept, strict=True):
-            setattr(problem, name, None if gradient is None else gradient.data_ptr())
-        results = [torch.empty_like(tensor) for tensor in held]
+            return None, None, *_second_order(ctx.reference, saved[:3], gradients)
+        problem, held = _problem(ctx.kind, (*_GIVEN, *_SAVED, *_GRADIENTS), (*saved, *gradients))
+        results = [torch.empty_like(tensor) for tensor in held[:3]]
         problem.grad_number, problem.grad_memory, problem.grad_address = (result.data_ptr() for result in results)
         library.run("heads_backward", problem)
         return None, None, *results
