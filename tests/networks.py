@@ -61,6 +61,8 @@ class Network:
         return deep_output(parameters, self.options, state) if self.name == "Deep" else state[0]
 
     def state_sizes(self, hidden_size: int = H) -> tuple[int, ...]:
+        if self.name == "Memory":
+            return memory_sizes(self.options, hidden_size)
         name = inner_of(self.options)[0] if self.name == "Deep" else self.name
         if name != "LSTM":
             return (hidden_size,)
@@ -72,6 +74,11 @@ class Network:
         if self.options.get("group_output") == "last":
             return hidden_size // int(self.options["groups"])
         return self.state_sizes(hidden_size)[0]
+
+    def initial_state(self, parameters: Raw, hidden_size: int = H) -> State:
+        """The state before the first step, for one sequence."""
+        zeros = tuple(torch.zeros(size, dtype=torch.float64) for size in self.state_sizes(hidden_size))
+        return memory_start(parameters, self.options, zeros) if self.name == "Memory" else zeros
 
     def random_state(self, *batch: int, hidden_size: int = H, dtype: torch.dtype = torch.float64) -> State:
         return tuple(torch.randn(*batch, size, dtype=dtype) for size in self.state_sizes(hidden_size))
@@ -452,6 +459,102 @@ def deep_output(p: Raw, o: dict[str, Any], state: State) -> Tensor:
     return maps_of(p, o, "output", h)
 
 
+# Explicit memory: everything for one head, one slot and one number after the other ----------------------------------
+
+MEMORY: dict[str, Any] = {"slots": 5, "width": 3}  # small
+BESIDE = {"lstm": lstm, "gru": gru, "rnn": rnn}  # controllers
+
+
+def memory_sizes(o: dict[str, Any], hidden_size: int) -> tuple[int, ...]:
+    reads, writes, slots, width = o.get("read_heads", 1), o.get("write_heads", 1), o["slots"], o["width"]
+    others = (hidden_size,) if o.get("controller", "lstm") == "lstm" else ()
+    return (hidden_size + reads * width, *others, slots * width, (reads + writes) * slots)
+
+
+def memory_start(p: Raw, o: dict[str, Any], zeros: State) -> State:
+    *others, memory, addresses = zeros
+    memory = p["first_memory"].reshape(-1) if "first_memory" in p else memory + 1e-6
+    if "first_address" in p:
+        addresses = torch.cat([torch.exp(row) / torch.exp(row).sum() for row in p["first_address"]])
+    else:
+        uniform = o.get("initial_address") == "uniform"
+        places = range(len(addresses))
+        values = [1 / o["slots"] if uniform else float(i % o["slots"] == 0) for i in places]
+        addresses = torch.tensor(values, dtype=addresses.dtype)
+    return (*others, memory, addresses)
+
+
+def softplus(a: Tensor) -> Tensor:
+    return torch.log(1 + torch.exp(a))
+
+
+def shares(values: Sequence[Tensor]) -> list[Tensor]:
+    total = sum(torch.exp(v) for v in values)
+    return [torch.exp(v) / total for v in values]
+
+
+def similar(kind: str, key: Tensor, slot: Tensor) -> Tensor:
+    product = sum(k * m for k, m in zip(key, slot, strict=True))
+    if kind == "dot":
+        return product  # type: ignore[return-value]
+    lengths = [sum(v * v for v in vector) + 1e-6 for vector in (key, slot)]
+    return product / (lengths[0] * lengths[1]) ** 0.5  # type: ignore[operator]
+
+
+def memory(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
+    reads, writes, N, W = o.get("read_heads", 1), o.get("write_heads", 1), o["slots"], o["width"]
+    how, kind, reach = o.get("addressing", "content+location"), o.get("similarity", "cosine"), o.get("shifts", 1)
+    by_content, by_location = "content" in how, "location" in how
+    output, *others, flat_memory, flat_addresses = state
+    H = len(output) - reads * W
+    M = [flat_memory[i * W : (i + 1) * W] for i in range(N)]
+    inside = {name.removeprefix("controller."): value for name, value in p.items() if name.startswith("controller.")}
+    both, h = torch.cat([x, output[H:]]), output[:H]
+    if o.get("controller") == "feedforward":
+        new: State = (torch.tanh(inside["weight_ih"] @ both + plus(inside, "bias_h")),)
+    else:
+        new = BESIDE[o.get("controller", "lstm")](inside, {}, both, (h, *others), t)
+    numbers = iter(p["weight_heads"] @ new[0] + plus(p, "bias_heads"))
+
+    def take(heads: int, count: int) -> list[Tensor]:
+        return [torch.stack([next(numbers) for _ in range(count)]) for _ in range(heads)]
+
+    heads = reads + writes
+    keys = [torch.tanh(key) for key in take(heads if by_content else 0, W)]
+    add = [torch.tanh(a) for a in take(writes, W)]
+    beta = [softplus(b) for b in take(heads if by_content else 0, 1)]
+    gamma = [1 + softplus(c) for c in take(heads if by_location else 0, 1)]
+    gate = [sigmoid(g) for g in take(heads if by_content and by_location else 0, 1)]
+    erase = [sigmoid(e) for e in take(writes, W)]
+    moves = [shares(list(m)) for m in take(heads if by_location else 0, 2 * reach + 1)]
+
+    addresses = []
+    for n in range(heads):
+        w = list(flat_addresses[n * N : (n + 1) * N])
+        if by_content:
+            content = shares([beta[n][0] * similar(kind, keys[n], M[i]) for i in range(N)])
+            w = [gate[n][0] * c + (1 - gate[n][0]) * b for c, b in zip(content, w, strict=True)] if gate else content
+        if by_location:
+            moved = []
+            for i in range(N):  # a move by m brings to slot i what was at slot i − m
+                by = {m: moves[n][reach - m] for m in range(-reach, reach + 1)}
+                moved.append(sum(share * w[(i - m) % N] for m, share in by.items()))
+            powers = [torch.clamp(v, min=torch.finfo(v.dtype).eps ** 2) ** gamma[n][0] for v in moved]  # type: ignore[call-overload]
+            w = [power / sum(powers) for power in powers]
+        addresses.append(w)
+
+    for i in range(N):
+        slot = M[i]
+        for n in range(writes):
+            slot = slot * (1 - addresses[reads + n][i] * erase[n])
+        for n in range(writes):
+            slot = slot + addresses[reads + n][i] * add[n]
+        M[i] = slot
+    read = [sum(w * m for w, m in zip(addresses[n], M, strict=True)) for n in range(reads)]
+    flat_addresses = torch.stack([v for w in addresses for v in w])
+    return (torch.cat([new[0], *read]), *new[1:], torch.cat(M), flat_addresses)
+
+
 # The list -----------------------------------------------------------------------------------------------------------
 
 TAUS = torch.tensor([1.0, 1.5, 4.0, 20.0], dtype=torch.float64)  # one per unit, H of them
@@ -542,9 +645,21 @@ COMPOSED_VARIANTS = [*COMPOSED, *[Network("Deep", options, deep) for options in 
 POINTWISE = [Network("Feedforward", {}, feedforward)]
 POINTWISE_VARIANTS = [*POINTWISE, Network("Feedforward", {"nonlinearity": "relu"}, feedforward)]
 
-every_layer = pytest.mark.parametrize("network", [*BASIC, *SOLVED, *COMPOSED, *POINTWISE], ids=str)
+_MEMORIES: list[dict[str, Any]] = [
+    {"controller": "gru", "read_heads": 2, "write_heads": 2},
+    {"controller": "feedforward", "addressing": "content", "similarity": "dot", "read_heads": 2},
+    {"controller": "rnn", "addressing": "location", "shifts": 2, "initial_address": "uniform"},
+    {"initial_memory": "learned", "initial_address": "learned"},
+]
+# Networks with a memory beside them: no form, and states that do not start at zero.
+BESIDE_MEMORY = [Network("Memory", MEMORY, memory)]
+MEMORY_VARIANTS = [*BESIDE_MEMORY, *[Network("Memory", MEMORY | options, memory) for options in _MEMORIES]]
+
+every_layer = pytest.mark.parametrize("network", [*BASIC, *SOLVED, *COMPOSED, *POINTWISE, *BESIDE_MEMORY], ids=str)
 every_variant = pytest.mark.parametrize(
-    "network", [*VARIANTS, *SOLVED_VARIANTS, *COMPOSED_VARIANTS, *POINTWISE_VARIANTS], ids=str
+    "network",
+    [*VARIANTS, *SOLVED_VARIANTS, *COMPOSED_VARIANTS, *POINTWISE_VARIANTS, *MEMORY_VARIANTS],
+    ids=str,
 )
 every_form_layer = pytest.mark.parametrize("network", BASIC, ids=str)
 every_form_variant = pytest.mark.parametrize("network", VARIANTS, ids=str)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         ImplicitLSTM,
         ImplicitMidpoint,
         LeakyRNN,
+        Memory,
         OrthogonalRNN,
         Recurrent,
         SpectralRNN,
@@ -59,6 +60,7 @@ __all__ = [
     "ImplicitLSTM",
     "ImplicitMidpoint",
     "LeakyRNN",
+    "Memory",
     "OrthogonalRNN",
     "Recurrent",
     "SpectralRNN",
@@ -81,7 +83,7 @@ __getattr__ = lazy(
         "autapse.cells": "Cell",
         "autapse.layers": "ERNN GRU IRNN LSTM RIN RNN UGRNN Antisymmetric Deep Equilibrium EquilibriumLinear "
         "EquilibriumTanh FastGRNN FastRNN Feedforward Implicit ImplicitGRU ImplicitLSTM ImplicitMidpoint LeakyRNN "
-        "OrthogonalRNN Recurrent SpectralRNN from_torch",
+        "Memory OrthogonalRNN Recurrent SpectralRNN from_torch",
         "autapse.training.loading": "load",
     },
 )

@@ -48,10 +48,10 @@ def test_unbatched(network: Network) -> None:
 
 
 @every_layer
-def test_state_defaults_to_zeros(network: Network) -> None:
+def test_the_state_has_a_default(network: Network) -> None:
     cell, x = network.cell(), torch.randn(D, dtype=torch.float64)
-    zeros = tuple(torch.zeros(size, dtype=torch.float64) for size in network.state_sizes())
-    close(cell.jacobian(x), by_equation(network, cell, x, zeros))
+    start = tuple(part.detach() for part in network.initial_state(raw(cell)))
+    close(cell.jacobian(x), by_equation(network, cell, x, start))
 
 
 @pytest.mark.parametrize("network", [*BASIC, *SOLVED], ids=str)  # without a state it is zero, and has no gradient

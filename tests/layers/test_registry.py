@@ -14,12 +14,12 @@ import torch
 import autapse
 from autapse.checks import InputError
 from autapse.layers.registry import LAYERS, foreign_module, make_layer, offered, parse_network, spec_of
-from networks import BASIC, COMPOSED, POINTWISE, SOLVED, D, H
+from networks import BASIC, BESIDE_MEMORY, COMPOSED, POINTWISE, SOLVED, D, H
 from own_cells import NAME, write_module, write_package
 
 
 def test_every_layer_has_its_name() -> None:
-    networks = [*BASIC, *SOLVED, *COMPOSED, *POINTWISE]
+    networks = [*BASIC, *SOLVED, *COMPOSED, *POINTWISE, *BESIDE_MEMORY]
     step_by_step = {network.name.lower(): network.layer_class for network in networks}
     assert step_by_step | {"implicitgru": autapse.ImplicitGRU, "implicitlstm": autapse.ImplicitLSTM} == LAYERS
 

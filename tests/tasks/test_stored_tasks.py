@@ -521,7 +521,7 @@ def test_ptb_characters_are_those_of_the_lines(data):
     assert set(PTB().signature().classes) != set(known)
 
 
-def test_babi_tells_parts_and_numbers_answers(tmp_path, monkeypatch, data):
+def test_babi_tells_times_and_numbers_answers(tmp_path, monkeypatch, data):
     task = BAbI(number=1)
     (words,), answers = task.signature().vocabularies, task.signature().classes
     assert answers == tuple(sorted(answers))
@@ -533,12 +533,13 @@ def test_babi_tells_parts_and_numbers_answers(tmp_path, monkeypatch, data):
         told = [] if number == "1" else told
         said = text.split("\t")[0].lower().replace(".", " ").replace("?", " ").split()
         if "\t" in text:
-            stories.append(([*((w, 0) for w in told), *((w, 1) for w in said)], text.split("\t")[1]))
+            before = [(w, -age) for age, statement in enumerate(reversed(told)) for w in reversed(statement)]
+            stories.append(([*reversed(before), *((w, 1) for w in said)], text.split("\t")[1]))
         else:
-            told = told + said
+            told = [*told, said]
     assert len(stories) == len(found) == 8
     for x, y, (expected, answer) in zip(found.inputs, found.targets, stories, strict=True):
-        assert [(words[n], part) for n, part in x.tolist()] == expected
+        assert [(words[n], time) for n, time in x.tolist()] == expected
         assert answers[y] == answer
     assert any("," in answer for answer in BAbI(number=8).signature().classes)
 

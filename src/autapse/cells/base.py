@@ -141,6 +141,14 @@ class Cell(nn.Module):
 
         return AnyRule(step, self.stencil, tuple(self.parameters()))
 
+    def initial_state(self, batch: int, like: Tensor) -> State:
+        """The states of `batch` sequences before the first step, like `like` in device and dtype: by default zeros."""
+        return tuple(like.new_zeros(batch, size) for size in self.carried_sizes)
+
+    def log_probability(self, state: State) -> Tensor | None:  # [B]
+        """The log-probability of all draws that led to a state, to train by REINFORCE; None: nothing to train so."""
+        return None
+
     def reset_parameters(self) -> None:
         """Draw the initial parameters again: by default uniform in ±1/√hidden_size."""
         uniform_(self.hidden_size, *self.parameters())
@@ -150,7 +158,7 @@ class Cell(nn.Module):
     def forward(
         self,
         x_t: Tensor,  # [B, D] or [D]
-        state: Tensor | State | None = None,  # zeros by default
+        state: Tensor | State | None = None,  # by default the initial state, which is zero for most cells
         t: int = 0,
     ) -> Tensor | State:
         """A single step. Returns the new state: one tensor, or a tuple if the cell carries several."""
@@ -186,6 +194,9 @@ class Cell(nn.Module):
         read = [s for offset in self.stencil if offset < 0 for s in carried[count * (-offset - 1) : count * -offset]]
         return (*self.checked(self.step(u, tuple(read), weights, t), len(u)), *carried[:-count])
 
+    draws: bool = False
+    """Whether a step draws random numbers, so that computing it twice gives two results."""
+
     is_solved: bool = False
     """Whether each step solves an equation, and has a report. Such a cell has `solved_step`."""
 
@@ -217,10 +228,6 @@ class Cell(nn.Module):
         jacobian = torch.autograd.functional.jacobian(flat_step, flat, create_graph=torch.is_grad_enabled())
         return jacobian.transpose(0, 1)
 
-    def zero_state(self, batch: int, like: Tensor) -> State:
-        """Zero states for `batch` sequences, with the device and dtype of `like`."""
-        return tuple(like.new_zeros(batch, size) for size in self.carried_sizes)
-
     def checked(self, state: Any, batch: int) -> State:
         """Check the result of `step`: a bare tensor would be split along its batch."""
         expected = [(batch, size) for size in self.state_sizes]
@@ -238,7 +245,7 @@ class Cell(nn.Module):
         x = x_t if batched else x_t.unsqueeze(0)
         u = self.drive(x)
         if state is None:
-            return u, self.zero_state(x.shape[0], u), batched
+            return u, self.initial_state(x.shape[0], u), batched
         states = (state,) if isinstance(state, Tensor) else tuple(state)
         expected = [(*x_t.shape[:-1], size) for size in self.carried_sizes]
         if [tuple(s.shape) for s in states] != expected:

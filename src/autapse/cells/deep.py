@@ -75,6 +75,8 @@ class Deep(FormCell):
     ):
         super().__init__(input_size, hidden_size, bias, **factory)
         kind, options = cell_class(cell)
+        if not kind.stencil:
+            checks.fail("cell", "read its state", kind.__name__, "More layers make a feedforward network deep.")
         self.cell = spec_of(kind, options)
         self.input_depth = checks.integer("input_depth", input_depth, minimum=0)
         self.transition_depth = checks.integer("transition_depth", transition_depth, minimum=0)

@@ -6,11 +6,12 @@ from typing import Any
 
 from autapse import checks
 from autapse.cells.antisymmetric import Antisymmetric
-from autapse.cells.base import Cell, cell_options
+from autapse.cells.base import Cell, cell_options, looks_ahead
 from autapse.cells.equilibrium_linear import EquilibriumLinear
 from autapse.cells.equilibrium_tanh import EquilibriumTanh
 from autapse.cells.ernn import ERNN
 from autapse.cells.fast import FastGRNN, FastRNN
+from autapse.cells.feedforward import Feedforward
 from autapse.cells.gru import GRU
 from autapse.cells.implicit import ImplicitGRU, ImplicitLSTM
 from autapse.cells.implicit_midpoint import ImplicitMidpoint
@@ -26,30 +27,30 @@ CELLS: dict[str, type[Cell]] = {
     cell.__name__.lower(): cell
     for cell in (
         *(RNN, IRNN, RIN, LSTM, GRU, UGRNN, FastRNN, FastGRNN, Antisymmetric, ERNN, OrthogonalRNN, SpectralRNN),
-        *(LeakyRNN, EquilibriumTanh, EquilibriumLinear, ImplicitMidpoint, ImplicitGRU, ImplicitLSTM),
+        *(LeakyRNN, Feedforward, EquilibriumTanh, EquilibriumLinear, ImplicitMidpoint, ImplicitGRU, ImplicitLSTM),
     )
 }
 
 
-def cell_class(cell: Any) -> tuple[type[Cell], dict[str, Any]]:
+def cell_class(cell: Any, argument: str = "cell") -> tuple[type[Cell], dict[str, Any]]:
     """The class and the options of a name such as "ernn:inner_steps=2", of a class, or of a pair of both."""
-    kind, options = _by_name(cell) if isinstance(cell, str) else _given(cell)
-    if max(kind.stencil) > 0:
-        checks.fail("cell", "look back: a network that looks ahead has no single step", kind.__name__, "Try gru.")
+    kind, options = _by_name(cell, argument) if isinstance(cell, str) else _given(cell, argument)
+    if looks_ahead(kind):
+        checks.fail(argument, "look back: a network that looks ahead has no single step", kind.__name__, "Try gru.")
     return kind, options
 
 
-def _by_name(text: str) -> tuple[type[Cell], dict[str, Any]]:
+def _by_name(text: str, argument: str) -> tuple[type[Cell], dict[str, Any]]:
     name, *words = words_of(inside(text) or text)
-    kind = CELLS[checks.one_of("cell", name.lower(), CELLS)]
-    return kind, parse_options("cell", text, name, words, cell_options(kind), cell_class)
+    kind = CELLS[checks.one_of(argument, name.lower(), CELLS)]
+    return kind, parse_options(argument, text, name, words, cell_options(kind), cell_class)
 
 
-def _given(cell: Any) -> tuple[type[Cell], dict[str, Any]]:
+def _given(cell: Any, argument: str) -> tuple[type[Cell], dict[str, Any]]:
     kind, options = cell if isinstance(cell, tuple | list) and len(cell) == 2 else (cell, {})
     if not (isinstance(kind, type) and issubclass(kind, Cell) and isinstance(options, dict)):
         rule, remedy = "be a name, a cell class, or a pair of a class and its options", "An instance is not accepted."
-        checks.fail("cell", rule, cell, remedy, checks.KindError)
+        checks.fail(argument, rule, cell, remedy, checks.KindError)
     known = cell_options(kind)
     for name in options:
         if name not in known:

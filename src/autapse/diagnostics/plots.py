@@ -1,4 +1,4 @@
-"""Figures of learning curves, forecasts and attention."""
+"""Figures of learning curves, forecasts, attention and memories."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from autapse import checks, files
+
+if TYPE_CHECKING:
+    from autapse.diagnostics.memory import MemoryTrace
 
 PANELS_IN_A_ROW = 3
 LABELLED = 80  # symbols on an axis that are still readable
@@ -144,6 +147,37 @@ def plot_attention(path: Path, panels: Sequence[AttentionPanel]) -> None:
     for axes, panel in zip(every, panels, strict=True):
         draw_attention(panel.weights, panel.source, panel.target, axes)
     files.write_bytes(path, saved(figure, format="png", dpi=150))
+
+
+def draw_memory(trace: MemoryTrace, sequence: int = 0, axes: Sequence[Any] | None = None) -> Any:
+    """Draw the memory of one sequence over time: where heads write and read, and what is stored.
+
+    Args:
+        trace: from `autapse.diagnostics.memory.memory_trace`.
+        sequence: which sequence of the trace.
+        axes: matplotlib's axes to draw on, one per panel: one for each write head, one for each read head, one for the
+            length of each slot's vector, and one for the vectors after the last step. None: a new figure.
+
+    Returns:
+        The figure.
+    """
+    one = trace.one(sequence)
+    memory, read, write = one.memory[:, 0], one.read[:, 0], one.write[:, 0]
+    panels = [(f"write head {n + 1}", write[:, n].T, "Reds") for n in range(write.shape[1])]
+    panels += [(f"read head {n + 1}", read[:, n].T, "Blues") for n in range(read.shape[1])]
+    panels.append(("length of each vector", (memory**2).sum(-1).T ** 0.5, "Greys"))
+    panels.append(("vectors at the end", memory[-1], "RdBu"))
+    if axes is None:
+        figure = new_figure(3.2 * len(panels), 3.4)
+        axes = figure.subplots(1, len(panels), squeeze=False)[0]
+    if len(axes) != len(panels):
+        checks.fail("axes", f"have one entry per panel, {len(panels)} in all", len(axes))
+    for place, (title, values, colours) in zip(axes, panels, strict=True):
+        signed = colours == "RdBu"
+        largest = max(1.0, float(abs(values).max()))
+        place.imshow(values, aspect="auto", interpolation="nearest", cmap=colours, vmin=-largest * signed, vmax=largest)
+        place.set(title=title, xlabel="place in the vector" if signed else "step", ylabel="slot")
+    return axes[0].figure
 
 
 def draw_svg(panels: Sequence[Panel]) -> bytes:

@@ -56,6 +56,10 @@ class UGRNN(Layer):
     cell_type = cells.UGRNN
 
 
+class Memory(Layer):
+    cell_type = cells.Memory
+
+
 class OrthogonalRNN(Layer):
     cell_type = cells.OrthogonalRNN
 
@@ -90,6 +94,7 @@ __all__ = [
     "ImplicitMidpoint",
     "Layer",
     "LeakyRNN",
+    "Memory",
     "OrthogonalRNN",
     "Recurrent",
     "SpectralRNN",

@@ -18,6 +18,7 @@ from autapse import checks
 from autapse.cells.base import Cell, cell_options, looks_ahead, make_cell, option_words
 from autapse.forms import State
 from autapse.layers.compiled import never_compiled
+from autapse.layers.draws import note_draws
 from autapse.layers.help import layer_help
 from autapse.layers.per_thread import PerThread
 from autapse.layers.stream import Stream
@@ -27,6 +28,7 @@ from autapse.solve.report import warn_unsolved
 from autapse.unfold import Unfold, strategy_class, strategy_settings
 
 FIRST = 0  # the position of the first step of a sequence
+Shapes = dict[str, Any]  # the shapes of a module's parameters by name; for a cell inside it, the same again
 Hidden = Any  # what h0 and h_n are: a tensor, a tuple of one tensor per state, or tuples per layer; see Recurrent
 
 
@@ -226,6 +228,12 @@ class Recurrent(nn.Module):
         return any(cell.depends_on_position for cell in self.cells.values())
 
     @property
+    def learns_draws(self) -> bool:
+        """Whether the cells draw random numbers whose probabilities are trained by REINFORCE."""
+        nothing = torch.empty(0)
+        return any(cell.log_probability(cell.initial_state(0, nothing)) is not None for cell in self.cells.values())
+
+    @property
     def checkpoint_every(self) -> int | None:
         """Every how many steps a scan keeps a state; None if it keeps all, or for another strategy."""
         return getattr(self.strategy, "checkpoint_every", None)
@@ -283,12 +291,21 @@ class Recurrent(nn.Module):
         batch = make_batch(x, lengths, self._width(x), self.batch_first, self._dtype)
         states = self._initial(h0, batch)
         run = self._run(batch, states, start, return_states, start_states, keys)
+        if self.cell_class.log_probability is not Cell.log_probability:
+            self._note_draws(run.final, batch)
         if run.reports or self._has_reports:
             self.reports, self.adjoint_reports, self._has_reports = run.reports, run.adjoint_reports, True
         h_n, output = self._gather(run.final, batch), batch.restore(run.rows)
         if not return_states:
             return output, h_n
         return output, h_n, [tuple(batch.pad(state) for state in trace) for trace in run.traces]
+
+    def _note_draws(self, final: dict[str, State], batch: SequenceBatch) -> None:
+        """Pass on the log-probability of the draws of all cells, in the caller's order of sequences."""
+        chances = [cell.log_probability(final[key]) for key, cell in self._cells().items()]
+        known = [chance for chance in chances if chance is not None]
+        if known:
+            note_draws(batch.stack(known).view(len(known), -1).sum(0))
 
     def final_output(self, h_n: Hidden) -> Tensor:  # [B, output_size], or [output_size] for a single sequence
         """The output that belongs to h_n, of both directions."""
@@ -372,6 +389,8 @@ class Recurrent(nn.Module):
         return {key: (before[key], after[key]) for key in before}
 
     def _states(self, h0: Hidden, batch: SequenceBatch) -> dict[str, State]:
+        if h0 is None and self.cell_class.initial_state is not Cell.initial_state:
+            return {key: cell.initial_state(batch.count, batch.rows) for key, cell in self._cells().items()}
         if h0 is None:
             zeros, count = batch.rows.new_zeros, batch.count
             return {key: tuple([zeros(count, size) for size in sizes]) for key, sizes in self._state_sizes.items()}
@@ -464,15 +483,19 @@ def _first_parameter(module: nn.Module) -> Tensor | None:
     return next((parameter for parameter in below if parameter is not None), None)
 
 
-def shapes_of(module: nn.Module) -> dict[str, torch.Size]:
-    """The shape of each parameter of a module, without its submodules."""
-    return {name: p.shape for name, p in module._parameters.items() if p is not None and not is_lazy(p)}
+def shapes_of(module: nn.Module) -> Shapes:
+    """The shape of each parameter of a module; for each module inside, a dict of the same kind."""
+    own = {name: p.shape for name, p in module._parameters.items() if p is not None and not is_lazy(p)}
+    return own | {name: shapes_of(inside) for name, inside in module._modules.items() if isinstance(inside, Cell)}
 
 
-def check_parameters(module: nn.Module, shapes: dict[str, torch.Size], *path: str) -> None:
+def check_parameters(module: nn.Module, shapes: Shapes, *path: str) -> None:
     """Raise an error unless the parameters of a module have these shapes. `path` is its name in the message."""
     parameters = module._parameters
     for name, shape in shapes.items():
+        if isinstance(shape, dict):
+            check_parameters(module._modules[name], shape, *path, name)  # type: ignore[arg-type]
+            continue
         parameter = parameters.get(name)
         if parameter is not None and parameter.shape != shape:
             rule, remedy = f"have shape {tuple(shape)}, as at first", "Make a layer with other sizes."

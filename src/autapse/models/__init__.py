@@ -11,6 +11,7 @@ from autapse.models.forecaster import Forecaster
 from autapse.models.generator import Generator
 from autapse.models.heads import Draw
 from autapse.models.language_model import LanguageModel
+from autapse.models.memory_network import MemoryNetwork
 from autapse.models.model import Model
 from autapse.models.padding import Padded
 from autapse.models.question_answering import QuestionAnswering
@@ -43,6 +44,7 @@ __all__ = [
     "Generator",
     "Hypotheses",
     "LanguageModel",
+    "MemoryNetwork",
     "Model",
     "ModelStream",
     "Padded",

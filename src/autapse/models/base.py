@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from autapse import checks
 from autapse.layers.recurrent import Recurrent
 from autapse.layers.registry import NetworkClass, make_layer
+from autapse.models.baseline import RunningBaseline
 from autapse.models.batch_norm import BatchNorm
 from autapse.models.front import NONE, make_front
 from autapse.models.initialise import initialise
@@ -160,6 +161,7 @@ class SequenceModel(Model):
         self.head = nn.Linear(read, output_size, **where)
         for layer in self.layers():
             initialise(layer, initialisation)
+        self.baseline = RunningBaseline(**where) if any(layer.learns_draws for layer in self.layers()) else None
 
     def _check_plain(self, **settings: Any) -> None:
         """Raise an error for settings that this kind of model does not have."""

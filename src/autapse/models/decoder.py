@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from autapse import checks
+from autapse.layers.draws import check_no_draws
 from autapse.layers.recurrent import Recurrent
 from autapse.layers.registry import make_layer
 from autapse.models.base import Network
@@ -24,6 +25,7 @@ from autapse.models.stepping import check_causal
 Ending = Literal["end", "stop", "count", "given"]
 Condition = Literal["input", "state", "both", "none"]
 ENDINGS: tuple[Ending, ...] = get_args(Ending)
+WRITES = "the model writes sequences"
 CONDITIONS: tuple[Condition, ...] = get_args(Condition)
 CLOCK = {"count": 2}  # inputs that tell the steps left
 
@@ -207,6 +209,7 @@ class Decoder(nn.Module):
             stack = {"num_layers": num_layers, "dropout": dropout, "batch_first": True}
             layer = make_layer(cell, size, sizes, **stack, **where)
         check_causal(layer)
+        check_no_draws(layer, WRITES)
         return layer
 
     def _make_head(self, features: int, where: dict[str, Any]) -> Head:

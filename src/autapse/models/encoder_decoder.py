@@ -10,12 +10,13 @@ import torch
 from torch import Tensor
 
 from autapse import checks
+from autapse.layers.draws import check_no_draws
 from autapse.layers.recurrent import Recurrent
 from autapse.layers.registry import make_layer
 from autapse.models.attention import NONE, Attention, When
 from autapse.models.base import Network
 from autapse.models.beam import Hypotheses, beam_search
-from autapse.models.decoder import Conditions, Decoder, Elements
+from autapse.models.decoder import WRITES, Conditions, Decoder, Elements
 from autapse.models.decoder_model import DecoderModel
 from autapse.models.feeding import Feeding
 from autapse.models.initialise import initialise
@@ -135,7 +136,9 @@ class EncoderDecoder(DecoderModel):
         if (layers or len(sizes)) == 1:
             settings = {**settings, "dropout": 0.0}  # it acts between layers; the decoder may have several
         size = sizes if len(sizes) > 1 else sizes[0]
-        return make_layer(network, self.inputs.output_size, size, num_layers=layers, batch_first=True, **settings)
+        layer = make_layer(network, self.inputs.output_size, size, num_layers=layers, batch_first=True, **settings)
+        check_no_draws(layer, WRITES)
+        return layer
 
     def layers(self) -> list[Recurrent]:
         return [self.encoder, self.decoder.layer]

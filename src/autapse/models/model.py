@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from autapse.layers.recurrent import Recurrent
+from autapse.models.baseline import RunningBaseline
 from autapse.unfold.warm_start import Solutions
 
 Batches = Callable[[], Iterable[Any]]  # batches with `inputs` and `targets`, from the beginning at each call
@@ -65,6 +66,22 @@ class Model(nn.Module):
 
     def set_progress(self, share: float) -> None:
         """Called before each training step with the share of the training that is done; for settings that follow it."""
+
+    baseline: RunningBaseline | None = None
+    """What losses are compared with, if the layers draw random numbers whose probabilities are trained."""
+
+    def surrogate(self, losses: Tensor, counts: Tensor, draws: Sequence[Tensor]) -> Tensor:
+        """What the random choices of the layers add to the loss, for the gradient of their probabilities.
+
+        Args:
+            losses: the loss of each sequence, a sum over its targets, [B].
+            counts: the number of targets of each sequence, [B].
+            draws: log-probabilities of what was drawn, from `noted_draws`, [B] each.
+        """
+        log_probability = torch.stack(list(draws)).sum(0)
+        assert self.baseline is not None, "only layers with draws note them"
+        value: Tensor = self.baseline(losses, counts.to(losses), log_probability)
+        return value
 
     @property
     def depends_on_position(self) -> bool:

@@ -104,6 +104,19 @@ class TridiagonalStruct(ctypes.Structure):
     )
 
 
+class HeadsStruct(ctypes.Structure):
+    """The heads of an explicit memory, as src/abi.h declares them."""
+
+    _fields_ = (
+        *((name, ctypes.c_int32) for name in ("wide", "threads", "content", "location", "dot")),
+        *((name, ctypes.c_int64) for name in ("batch", "slots", "width", "reads", "writes", "shifts")),
+        *((name, ctypes.c_double) for name in ("shortest", "smallest")),
+        *((name, ctypes.c_void_p) for name in ("number", "memory", "address", "new_memory", "new_address", "read")),
+        *((name, ctypes.c_void_p) for name in ("grad_new_memory", "grad_new_address", "grad_read")),
+        *((name, ctypes.c_void_p) for name in ("grad_number", "grad_memory", "grad_address")),
+    )
+
+
 class Loaded(NamedTuple):
     library: Any  # ctypes.CDLL, or None
     reason: str  # why there is no library
@@ -241,6 +254,8 @@ def _declare(library: Any) -> None:
         ("implicit_relax", ctypes.c_int, [implicit, ctypes.POINTER(RelaxationStruct)]),
         ("implicit_adjoint", ctypes.c_int, [implicit, ctypes.POINTER(AdjointStruct)]),
         ("tridiagonal_solve", ctypes.c_int, [tridiagonal]),
+        ("heads_forward", ctypes.c_int, [ctypes.POINTER(HeadsStruct)]),
+        ("heads_backward", ctypes.c_int, [ctypes.POINTER(HeadsStruct)]),
         ("instruction_set", ctypes.c_char_p, []),
         ("version", ctypes.c_char_p, []),
         ("has", ctypes.c_int, [ctypes.c_char_p]),

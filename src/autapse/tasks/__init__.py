@@ -14,6 +14,7 @@ from autapse import checks, plugins
 from autapse.tasks.activities import DSA, HAR
 from autapse.tasks.adding import Adding
 from autapse.tasks.arrays import ArrayTask
+from autapse.tasks.associative_recall import AssociativeRecall
 from autapse.tasks.babi import BAbI
 from autapse.tasks.base import (
     IGNORE,
@@ -40,7 +41,9 @@ from autapse.tasks.own_sequences import OwnSequences
 from autapse.tasks.pendulum import Pendulum
 from autapse.tasks.pointers import Pointers
 from autapse.tasks.pos import POS
+from autapse.tasks.priority_sort import PrioritySort
 from autapse.tasks.ptb import PTB, PTBCharacters
+from autapse.tasks.repeat_copy import RepeatCopy
 from autapse.tasks.reverse import Reverse
 from autapse.tasks.reviews import IMDB, Yelp
 from autapse.tasks.series import Archive, OwnSeries
@@ -52,8 +55,8 @@ from autapse.tasks.walk import Walk
 from autapse.tasks.walk_variance import WalkVariance
 
 GENERATED: tuple[type[Generated], ...] = (
-    *(Adding, Copy, Reverse, Dates, Digits, Pointers, Walk, WalkVariance),
-    *(Brackets, MackeyGlass, Pendulum, Strokes),
+    *(Adding, Copy, RepeatCopy, AssociativeRecall, PrioritySort, Reverse, Dates),
+    *(Digits, Pointers, Walk, WalkVariance, Brackets, MackeyGlass, Pendulum, Strokes),
 )
 STORED: tuple[type[Stored], ...] = (
     *(MNIST, FashionMNIST, CIFAR10, NoisyCIFAR10, HAR, DSA, Speech, Yelp, IMDB),
@@ -106,6 +109,7 @@ __all__ = [
     "Adding",
     "Archive",
     "ArrayTask",
+    "AssociativeRecall",
     "BAbI",
     "Brackets",
     "Copy",
@@ -128,6 +132,8 @@ __all__ = [
     "PTBCharacters",
     "Pendulum",
     "Pointers",
+    "PrioritySort",
+    "RepeatCopy",
     "Reverse",
     "Signature",
     "Speech",

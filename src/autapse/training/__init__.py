@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from autapse.training.loading import find_run, load, load_run
     from autapse.training.loop import Fitted, Loop, fit
     from autapse.training.model import make_model
-    from autapse.training.model_config import ModelConfig, TranslatorConfig, WriterConfig
+    from autapse.training.model_config import AnswererConfig, ModelConfig, TranslatorConfig, WriterConfig
     from autapse.training.objectives import Objective, objective
     from autapse.training.rescue import Diverged
     from autapse.training.summary import Summary
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from autapse.training.translate_settings import translate_config
 
 __all__ = [
+    "AnswererConfig",
     "Diverged",
     "Fitted",
     "ForecastErrors",
@@ -58,7 +59,7 @@ __getattr__ = lazy(
         "autapse.training.objectives": "Objective objective",
         "autapse.training.summary": "Summary",
         "autapse.training.config": "RunConfig TrainingConfig",
-        "autapse.training.model_config": "ModelConfig TranslatorConfig WriterConfig",
+        "autapse.training.model_config": "AnswererConfig ModelConfig TranslatorConfig WriterConfig",
         "autapse.training.feeds": "Tensors",
         "autapse.training.forecast_scores": "ForecastErrors ForecastReport forecast_errors forecast_report",
         "autapse.training.forecast_settings": "forecast_config",

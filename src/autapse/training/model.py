@@ -7,15 +7,17 @@ from typing import Any
 from autapse import checks
 from autapse.data.symbols import SymbolTable
 from autapse.data.vocabulary import UNKNOWN
-from autapse.models import MODELS, Elements, EncoderDecoder, Generator, Model
+from autapse.models import MODELS, Elements, EncoderDecoder, Generator, MemoryNetwork, Model
 from autapse.models.decoder_model import DecoderModel
 from autapse.models.feeding import parse_feeding
 from autapse.tasks import IGNORE, Signature, Task
 from autapse.tasks.base import ForecastShape
 from autapse.training.config import RunConfig
-from autapse.training.model_config import CellConfig, ModelConfig, TranslatorConfig, fitted
+from autapse.training.model_config import AnswererConfig, CellConfig, ModelConfig, TranslatorConfig, fitted
 
 EMBEDDING = 64  # default size of the vectors of symbols
+
+MEMORY = ("hops", "statements", "tying", "linear_start")  # the settings of a memory network
 
 
 def build_model(config: RunConfig) -> Model:
@@ -33,8 +35,8 @@ def make_model(task: Task, model: CellConfig, device: str = "cpu", signature: Si
         signature: the kind and the sizes of the task's data; by default `task.signature()`, which reads the data.
 
     Returns:
-        A `Classifier`, `Regressor`, `StepRegressor`, `Tagger`, `LanguageModel`, `QuestionAnswering`, `Forecaster`,
-        `Generator` or `EncoderDecoder`.
+        A `Classifier`, `Regressor`, `StepRegressor`, `Tagger`, `LanguageModel`, `QuestionAnswering`, `MemoryNetwork`,
+        `Forecaster`, `Generator` or `EncoderDecoder`.
 
     >>> from autapse.tasks import Adding
     >>> from autapse.training import ModelConfig
@@ -90,7 +92,8 @@ def _scaling(known: Signature) -> dict[str, Any]:
 def _reader(model: ModelConfig, known: Signature, embedding: tuple[int, ...], device: str) -> Model:
     """A model that reads a sequence and says something about it."""
     targets: dict[str, Any] = {"target_mean": known.target_mean, "target_scale": known.target_scale}
-    return MODELS[known.kind](
+    hops = {name: getattr(model, name) for name in MEMORY} if isinstance(model, AnswererConfig) and model.hops else {}
+    return (MemoryNetwork if hops else MODELS[known.kind])(
         model.cell,
         known.input_size,
         known.output_size,
@@ -109,6 +112,7 @@ def _reader(model: ModelConfig, known: Signature, embedding: tuple[int, ...], de
         device=device,
         **(targets if "regression" in known.kind else {}),
         **(_forecast(known, known.forecast) if known.forecast else {}),
+        **hops,
     )
 
 

@@ -172,6 +172,36 @@ class ModelConfig(ReaderStack, CellConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
+class AnswererConfig(ModelConfig):
+    """The settings of a network that answers questions. Every field is a keyword argument.
+
+    >>> AnswererConfig(hops=3, embedding_size=20).hops
+    3
+    """
+
+    hops: int = 0
+    """How many times a memory network reads its memory; 0 for three recurrent layers instead."""
+    statements: Literal["position", "bag", "cell"] = "position"
+    """With hops: how words become the vector of a statement: a sum weighted by position, a plain sum, or the cell."""
+    tying: Literal["adjacent", "layer-wise"] = "adjacent"
+    """With hops: whether neighbouring hops share a set of vectors, or all hops share all."""
+    linear_start: float = 0.0
+    """With hops: share of the training, at its beginning, without the softmax over the memories."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.integer("hops", self.hops, minimum=0)
+        checks.number("linear_start", self.linear_start, low=0.0, high=1.0)
+        of_memory = ("statements", "tying", "linear_start")
+        of_cell = ("cell", "hidden_size", "num_layers", "dropout", "bidirectional", "initialisation")
+        unused = of_cell if self.hops and self.statements != "cell" else () if self.hops else of_memory
+        rule = 'keep its default with hops, unless statements="cell"' if self.hops else "keep its default without hops"
+        for setting in fields(self):  # a setting that would have no effect is an error
+            if setting.name in unused and getattr(self, setting.name) != setting.default:
+                checks.fail(setting.name, rule, getattr(self, setting.name))
+
+
+@dataclass(frozen=True, kw_only=True)
 class WriterConfig(WriterStack, CellConfig):
     """The settings of a network that writes sequences. Every field is a keyword argument.
 
@@ -191,6 +221,7 @@ class TranslatorConfig(TranslatorStack, CellConfig):
 
 READER = (ReaderStack, ModelConfig)
 KINDS: dict[str, tuple[type[StackConfig], type[CellConfig]]] = {
+    "question answering": (ReaderStack, AnswererConfig),
     "generation": (WriterStack, WriterConfig),
     "translation": (TranslatorStack, TranslatorConfig),
 }

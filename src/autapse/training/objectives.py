@@ -115,6 +115,14 @@ def weighted(
     return torch.stack([weight * loss(output[rows], targets[rows]) for weight, rows in groups]).sum()
 
 
+def of_each(goal: Objective, output: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:  # [B] each
+    """The loss of each sequence of a batch, and the number of its targets."""
+    rows = [batch._replace(targets=batch.targets[n : n + 1]) for n in range(len(batch.targets))]
+    losses = torch.stack([goal.loss(output[n : n + 1], row.targets) for n, row in enumerate(rows)])
+    counts = torch.tensor([goal.count(row) for row in rows], device=losses.device)
+    return losses if batch.weights is None else losses * batch.weights, counts
+
+
 def balanced_weights(targets: Tensor, classes: int) -> Tensor:  # [classes]
     """One weight per class, in inverse proportion to its frequency; their mean over the targets is 1."""
     counts = torch.bincount(targets[targets != IGNORE].flatten(), minlength=classes).double()
