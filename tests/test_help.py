@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import autapse
-from autapse import auto, cells, gradient, layers, models, sklearn, solve, training, unfold
+from autapse import auto, cells, diagnostics, gradient, layers, models, sklearn, solve, training, unfold
 from autapse.cells.base import constructor_arguments
 from autapse.diagnostics import plots
 from autapse.diagnostics.contraction import contraction
@@ -70,7 +70,7 @@ def public(room: ModuleType) -> list[Any]:
     return [value for value in values if isinstance(value, type) or inspect.isfunction(value)]
 
 
-ROOMS = (training, auto, sklearn, models, autapse, layers, cells, gradient, unfold, solve)
+ROOMS = (training, auto, sklearn, models, diagnostics, autapse, layers, cells, gradient, unfold, solve)
 DRAWING = (
     *(plots.Panel, plots.ForecastPanel, plots.draw_svg, plots.plot_curves, plots.plot_forecasts),
     *(plots.AttentionPanel, plots.draw_attention, plots.plot_attention, plots.draw_memory),
@@ -120,6 +120,10 @@ def test_every_argument_is_explained(thing: Any) -> None:
     if isinstance(thing, type) and (dataclasses.is_dataclass(thing) or hasattr(thing, "_fields")):
         known |= set() if help_names_fields else explained_fields(thing)
     assert [name for name in arguments(thing) if name not in known] == []
+
+
+# A probe returns these, and has an example.
+NO_EXAMPLE |= {thing: "a probe returns it" for thing in public(diagnostics) if isinstance(thing, type)}
 
 
 FUNCTIONS = [thing for thing in PUBLIC if inspect.isfunction(thing) and thing not in NOT_EXPLAINED]
