@@ -68,7 +68,7 @@ class Trajectory:
     def form(self) -> Form | None:
         """The built-in form whose step is the cell's, or None."""
         form = self.cell.fused(self._weights)
-        return form if type(form) in KERNELS else None
+        return form if type(form) in KERNELS and self.cell.steps_back == 1 else None
 
     def step(self, steps: Tensor, sequences: Tensor, states: Tensor) -> Tensor:  # [n], [n], [n, S] -> [n, S]
         """The states after chosen steps of chosen sequences, from the given states before them."""
