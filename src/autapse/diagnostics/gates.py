@@ -89,10 +89,16 @@ def dual_gates(network: Network, x: Any, lengths: Any = None, layer: int = 0, re
     return DualGates(H, T, C, later, each, array(before[0]), array(last), path.lengths.numpy())
 
 
+def has_gates(path: Trajectory) -> bool:
+    """Whether the step of a trajectory has the form H ∘ T + h ∘ C."""
+    form = path.form
+    return type(form) in _gates.registry and not (isinstance(form, Leaky) and form.inner_steps > 1)
+
+
 def gates_of(path: Trajectory) -> Gates:  # [T, B, H] each
     """The gates of all steps of a trajectory."""
     form, count = path.form, len(path.lengths)
-    if type(form) not in _gates.registry or (isinstance(form, Leaky) and form.inner_steps > 1):
+    if not has_gates(path):
         rule = "have a step of the form H ∘ T + h ∘ C, such as GRU or LSTM"
         checks.fail("network", rule, type(path.cell).__name__)
     steps = torch.arange(path.steps).repeat_interleave(count)

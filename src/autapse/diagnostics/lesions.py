@@ -42,8 +42,8 @@ def lesion(
 ) -> Lesion:
     """The score of a trained model if single steps are left out, or neighbouring steps exchanged.
 
-    The RIN paper's introduction has the experiment, for feedforward networks. A step that is left out is removed from the input, so that the recurrent step is not taken. Sequences that do not
-    have the step keep their input.
+    The RIN paper, introduction. A step that is left out is removed from the input, so that the recurrent step is not
+    taken. Sequences that do not have the step keep their input.
 
     Args:
         model: a model with one output per sequence. It is run in evaluation mode.
