@@ -51,17 +51,9 @@ NO_EXAMPLE = {
     training.Trainer: "`train` uses it and has an example",
     training.find_run: "needs a run folder, as `load`",
     training.load_run: "needs a run folder, as `load`",
-    plots.Panel: "needs matplotlib, which is optional",
-    plots.ForecastPanel: "needs matplotlib, which is optional",
-    plots.plot_forecasts: "needs matplotlib, which is optional",
-    plots.AttentionPanel: "needs matplotlib, which is optional",
-    plots.plot_attention: "needs matplotlib, which is optional",
     training.ForecastErrors: "`forecast_errors` returns it and has an example",
     training.ForecastReport: "`forecast_report` returns it and has an example",
     MemoryTrace: "`memory_trace` returns it and has an example",
-    plots.draw_memory: "needs matplotlib, which is optional",
-    plots.draw_svg: "needs matplotlib, which is optional",
-    plots.plot_curves: "needs matplotlib, which is optional",
 }
 
 
@@ -71,12 +63,8 @@ def public(room: ModuleType) -> list[Any]:
 
 
 ROOMS = (training, auto, sklearn, models, diagnostics, autapse, layers, cells, gradient, unfold, solve)
-DRAWING = (
-    *(plots.Panel, plots.ForecastPanel, plots.draw_svg, plots.plot_curves, plots.plot_forecasts),
-    *(plots.AttentionPanel, plots.draw_attention, plots.plot_attention, plots.draw_memory),
-)
 PROBES = (contraction, memory_trace, MemoryTrace)
-PUBLIC = list(dict.fromkeys([*(thing for room in ROOMS for thing in public(room)), *PROBES, *DRAWING]))
+PUBLIC = list(dict.fromkeys([*(thing for room in ROOMS for thing in public(room)), *PROBES, *public(plots)]))
 
 
 def name_of(thing: Any) -> str:
@@ -124,6 +112,7 @@ def test_every_argument_is_explained(thing: Any) -> None:
 
 # A probe returns these, and has an example.
 NO_EXAMPLE |= {thing: "a probe returns it" for thing in public(diagnostics) if isinstance(thing, type)}
+NO_EXAMPLE |= dict.fromkeys(public(plots), "needs matplotlib, which is optional")
 
 
 FUNCTIONS = [thing for thing in PUBLIC if inspect.isfunction(thing) and thing not in NOT_EXPLAINED]

@@ -15,7 +15,7 @@ from autapse.diagnostics.trajectories import Network, Trajectory, array, traject
 from autapse.forms import GatedRecurrent, Leaky, LongShortTerm, SharedGate, State, UpdateGate
 
 
-class Gates(NamedTuple):
+class StepGates(NamedTuple):
     """One step as h' = H ∘ T + h ∘ C, [B, H] each."""
 
     candidate: Tensor
@@ -95,7 +95,7 @@ def has_gates(path: Trajectory) -> bool:
     return type(form) in _gates.registry and not (isinstance(form, Leaky) and form.inner_steps > 1)
 
 
-def gates_of(path: Trajectory) -> Gates:  # [T, B, H] each
+def gates_of(path: Trajectory) -> StepGates:  # [T, B, H] each
     """The gates of all steps of a trajectory."""
     form, count = path.form, len(path.lengths)
     if not has_gates(path):
@@ -104,40 +104,40 @@ def gates_of(path: Trajectory) -> Gates:  # [T, B, H] each
     steps = torch.arange(path.steps).repeat_interleave(count)
     state = path.before.flatten(0, 1).split(path.cell.carried_sizes, dim=-1)
     gates = _gates(form, path.drive.flatten(0, 1), state, steps)
-    return Gates(*(part.expand_as(gates.candidate).unflatten(0, (path.steps, count)) for part in gates))
+    return StepGates(*(part.expand_as(gates.candidate).unflatten(0, (path.steps, count)) for part in gates))
 
 
 @singledispatch
-def _gates(form: Any, u: Tensor, state: State, t: Tensor) -> Gates:
+def _gates(form: Any, u: Tensor, state: State, t: Tensor) -> StepGates:
     raise NotImplementedError(type(form).__name__)
 
 
 @_gates.register
-def _(form: Leaky, u: Tensor, state: State, t: Tensor) -> Gates:
+def _(form: Leaky, u: Tensor, state: State, t: Tensor) -> StepGates:
     (candidate,) = replace(form, alpha=1.0, beta=0.0).step(u, state, 0)
     alpha, beta = (candidate.new_ones(1) * value for value in form._mixing_at(t, 0))
-    return Gates(candidate, alpha, beta)
+    return StepGates(candidate, alpha, beta)
 
 
 @_gates.register
-def _(form: SharedGate, u: Tensor, state: State, t: Tensor) -> Gates:
+def _(form: SharedGate, u: Tensor, state: State, t: Tensor) -> StepGates:
     z, candidate = form._gates(u, state[0])
-    return Gates(candidate, form._affine(form.candidate, z), form._affine(form.carry, z) * torch.ones_like(z))
+    return StepGates(candidate, form._affine(form.candidate, z), form._affine(form.carry, z) * torch.ones_like(z))
 
 
 @_gates.register
-def _(form: UpdateGate, u: Tensor, state: State, t: Tensor) -> Gates:
+def _(form: UpdateGate, u: Tensor, state: State, t: Tensor) -> StepGates:
     candidate, gate = form._gates(u, state[0])
-    return Gates(candidate, 1 - gate, gate)
+    return StepGates(candidate, 1 - gate, gate)
 
 
 @_gates.register
-def _(form: GatedRecurrent, u: Tensor, state: State, t: Tensor) -> Gates:
+def _(form: GatedRecurrent, u: Tensor, state: State, t: Tensor) -> StepGates:
     _, z, candidate, _ = form._gates(u, state[0])
-    return Gates(candidate, 1 - z, z)
+    return StepGates(candidate, 1 - z, z)
 
 
 @_gates.register
-def _(form: LongShortTerm, u: Tensor, state: State, t: Tensor) -> Gates:
+def _(form: LongShortTerm, u: Tensor, state: State, t: Tensor) -> StepGates:
     i, f, candidate, *_ = form._gates(u, state)
-    return Gates(candidate, i, f)
+    return StepGates(candidate, i, f)
