@@ -62,7 +62,7 @@ def loss_gradient(model: SequenceModel, x: Any, loss: Callable[[Tensor], Tensor]
     handle = run.register_forward_hook(replace, with_kwargs=True)
     try:
         with torch.enable_grad():
-            value = loss(model.eval()(torch.as_tensor(x), lengths))
+            value = loss(model.eval().carry(torch.as_tensor(x), lengths)[0])
             _check_loss(value)
             norms = [_norms(value, states) for states in unrolled[0].states]
     finally:
