@@ -15,7 +15,7 @@ import torch
 
 import autapse
 from autapse.diagnostics import gradient_flow, jacobian_spectrum, lesion, linear_memory, loss_gradient, plots
-from autapse.diagnostics.sequence_plots import _write
+from autapse.diagnostics.figures.base import write_figure
 from autapse.tasks import Adding
 from autapse.training import ModelConfig, RunConfig, TrainingConfig, make_model, train
 
@@ -58,7 +58,7 @@ def main(runs: Path) -> None:
             print(name, "error", gradient.loss, "gradient", gradient.norm[0].mean(1)[[0, 100, 200, 300, 399]])
             plots.draw_loss_gradient(gradient, loss, name)
     flow.set_ylim(bottom=1e-12)
-    _write(HERE / "inside-gradients.svg", figure)
+    write_figure(HERE / "inside-gradients.svg", figure)
 
     figure = plots.new_figure(9.6, 3.2)
     spectrum, memory, changed = figure.subplots(1, 3)
@@ -74,7 +74,7 @@ def main(runs: Path) -> None:
         print(name, "lesion", hurt.intact, hurt.score.mean(), hurt.score.max())
         plots.draw_lesion(hurt, changed, name, "mean squared error")
     spectrum.set_title("eigenvalues of a step")
-    _write(HERE / "inside-states.svg", figure)
+    write_figure(HERE / "inside-states.svg", figure)
 
 
 if __name__ == "__main__":
