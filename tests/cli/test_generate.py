@@ -157,14 +157,14 @@ def test_mistakes_in_samples(capsys, place, run, options, expected):
     [
         (("names.txt", "--channels", "x"), "channels must be omitted: it is for series of values"),
         (("waves.csv", "--generate", "--units", "words"), "units must be omitted: it is for text files (.txt)"),
-        (("waves.csv", "--task", "adding"), "--task must be one of file, forecast, generate; got 'adding'"),
+        (("waves.csv", "--task", "adding"), "--task must be one of file, forecast, translate, generate; got 'adding'"),
         (
             ("waves.csv", "--generate", "--channels", "height", "--length", "50"),
             "length must be at most 6, the longest",
         ),
         (("names.txt", "--preset", "auto"), "preset must be none for generate"),
         (("names.txt", "--feeding", "free:steps=0"), "steps must be an integer of at least 1"),
-        (("names.txt", "--units", "words", "--least", "5"), "least must leave some words"),
+        (("names.txt", "--units", "words", "--min-count", "5"), "min_count must leave some words"),
         (("names.txt", "--ending", "halt"), "ending"),
         (("empty.txt",), "has no text: all its lines are empty"),
         (("one.txt",), "have at least three series, for training, validation and test; got 1"),

@@ -72,7 +72,10 @@ def main_with_error(capsys, *words):
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        ("run pairs.tsv --task translator", "--task must be one of file, forecast, translate; got 'translator'"),
+        (
+            "run pairs.tsv --task translator",
+            "--task must be one of file, forecast, translate, generate; got 'translator'",
+        ),
         ("run pairs.tsv", "pairs.tsv has pairs of texts. To translate them, add --task translate."),
         ("run pairs.tsv --task translate --units letters", "units"),
         ("run pairs.tsv --task translate --longest 2", "the source must have at most 2 characters; got 3"),

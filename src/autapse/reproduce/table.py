@@ -98,11 +98,12 @@ def _ours_of(layout: Layout, heading: str) -> str:
 
 
 def _ours(layout: Layout, cell: TableCell, found: list[Result]) -> str:
-    if found and found[0].unit == "solved":
+    column = cell.column
+    if found and found[0].unit == "solved" and column.value == "ours":
         return solved(found)
-    score = score_of(found)
+    score = score_of(found, lambda one: one.number(column.value))
     if score:
-        return f"**{score.shown(layout.ours_format)}**"
+        return f"**{score.shown(column.ours_format or layout.ours_format)}**"
     if found:
         return "not finite"
     return CITED_ONLY if cell.reason else NOT_RUN if cell.recipes else ""
