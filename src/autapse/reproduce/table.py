@@ -47,7 +47,9 @@ def render_table(layout: Layout, results: Results) -> str:
     differences = what_differs(_names(layout), results, "recipe" if layout.is_own else "paper")
     lines = [*_reasons(grid[0]), *_legend(table), *layout.notes, *differences]
     heading = f"### {layout.name}: {layout.caption}\n\nRecipes: `autapse reproduce list {layout.id}`."
-    return "\n\n".join([heading, table, *(["\n".join(f"- {line}" for line in lines)] if lines else [])])
+    notes = ["\n".join(f"- {line}" for line in lines)] if lines else []
+    # Pages of the documentation include what is between the two marks.
+    return "\n\n".join([heading, f"<!-- {layout.id} -->", table, *notes, f"<!-- end of {layout.id} -->"])
 
 
 def _labels(layout: Layout) -> Iterator[Printed]:
