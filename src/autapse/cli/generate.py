@@ -93,6 +93,7 @@ def finish(console: Any, folder: Path) -> None:
         console.print("some samples:")
         for text in model.sample(count=SHOWN):
             console.print(f"  {text}")
-    given = {"nothing": "", "vector": " --given VALUE", "sequence": " --given FILE"}[model.depends]
+    value = model.words[0][0] if model.words else "VALUE"
+    given = {"nothing": "", "vector": f" --given {value}", "sequence": " --given FILE"}[model.depends]
     picture = "" if model.classes else " --picture samples.svg"
     console.print(f"more: autapse sample {folder}{given}{picture}")

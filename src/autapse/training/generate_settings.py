@@ -18,10 +18,9 @@ GENERATE = Defaults(
         "batch_size": 32,
         "learning_rate": 3e-3,
         "schedule": "plateau",
-        "plateau_patience": 2,
         "early_stop": 10,
     },
-    without_validation={"schedule": "cosine", "plateau_patience": 0, "early_stop": None, "steps": 1000},
+    without_validation={"schedule": "cosine", "early_stop": None, "steps": 1000},
 )
 """At most two minutes, until validation does not improve any more."""
 
