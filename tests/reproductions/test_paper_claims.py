@@ -99,7 +99,7 @@ def test_solved_means_below_the_limit_of_the_task_with_every_seed() -> None:
 
 
 def test_other_scores_can_be_compared() -> None:
-    names = [f"feeding/mackey-glass/{name}" for name in ("scheduled", "teacher")]
+    names = [f"feeding/long/{name}" for name in ("scheduled", "teacher")]
     errors = {names[0]: 0.01, names[1]: 0.03}
     results = [result(f"textbook/{n}", -error, scores={"free_running_error": error}) for n, error in errors.items()]
     line = " beats ".join(names)
