@@ -35,6 +35,7 @@ def main(runs: Path) -> None:
     test = TASK.split("test", 0)
     x, y = (torch.from_numpy(values[:64]) for values in (test.inputs, test.targets))
     models: dict[str, Any] = {}
+    untrained: dict[str, Any] = {}
 
     def error(output: torch.Tensor) -> torch.Tensor:
         return (output - y).square().mean()
@@ -43,21 +44,20 @@ def main(runs: Path) -> None:
         if not (runs / name / "summary.json").exists():
             train(config(cell), runs / name)
         torch.manual_seed(0)
-        models[f"{name}, untrained"] = make_model(TASK, config(cell).model)
+        untrained[f"{name}, untrained"] = make_model(TASK, config(cell).model)
         models[name] = autapse.load(runs / name)
         print(name, (runs / name / "summary.json").read_text())
 
     figure = plots.new_figure(9.6, 3.6)
     flow, loss = figure.subplots(1, 2)
-    for name, model in models.items():
+    for name, model in (models | untrained).items():
         found = gradient_flow(model, x[:16], spectra=0)
         print(name, "gain", found.typical[-1], "rate", found.rate, "reach", found.reach())
         plots.draw_gradient_flow(found, flow, name)
-        if "untrained" not in name:
+        if name in models:
             gradient = loss_gradient(model, x, error)
             print(name, "error", gradient.loss, "gradient", gradient.norm[0].mean(1)[[0, 50, 100, 150, 199]])
             plots.draw_loss_gradient(gradient, loss, name)
-    flow.set_ylim(bottom=1e-12)
     write_figure(HERE / "inside-gradients.svg", figure)
 
     figure = plots.new_figure(9.6, 3.2)

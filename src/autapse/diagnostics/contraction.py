@@ -89,7 +89,7 @@ def contraction(
         rates = [rate_at(rate, t, k) for k in range(iterations)]
         settled, converged, following = equilibrium_of(cell, previous, u_t, weights, t)
         norm, ratio, residual = _measure(cell, previous, u_t, weights, rates)
-        rows.append((norm, _norm(cell, settled, previous, u_t, weights, rates[-1]), ratio, residual, converged))
+        rows.append((norm, step_norm(cell, settled, previous, u_t, weights, rates[-1]), ratio, residual, converged))
         previous = following
     return Contraction(rate, *(torch.stack(column) for column in zip(*rows, strict=True)))
 
@@ -112,7 +112,7 @@ def _measure(
     z, norms, sizes = previous, [], []
     for eta in rates:
         f = cell.phi(z, previous, u, weights) - z
-        norms.append(_norm(cell, z, previous, u, weights, eta))
+        norms.append(step_norm(cell, z, previous, u, weights, eta))
         sizes.append(f.norm(dim=1))
         z = z + eta * f
     sizes.append((cell.phi(z, previous, u, weights) - z).norm(dim=1))
@@ -121,9 +121,10 @@ def _measure(
     return torch.stack(norms).amax(0), ratios.amax(0), torch.where(size[0] > 0, size[-1] / size[0], 0.0)
 
 
-def _norm(
+def step_norm(
     cell: EquilibriumRule | ERNN, z: Tensor, previous: Tensor, u: Tensor, weights: Any, eta: float | Tensor
 ) -> Tensor:
+    """‖I + η·f′(z)‖₂ of each row, [B]."""
     feedback = cell.feedback(z, previous, u, weights)
     if feedback.dim() == 2:
         return (1 - eta + eta * feedback).abs().amax(1)

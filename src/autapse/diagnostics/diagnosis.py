@@ -15,8 +15,9 @@ from torch import Tensor
 from autapse import checks
 from autapse.cells.equilibrium import EquilibriumRule
 from autapse.cells.ernn import ERNN
+from autapse.cells.inner_steps import rate_at
 from autapse.diagnostics.attractors import fixed_points
-from autapse.diagnostics.contraction import contraction
+from autapse.diagnostics.contraction import step_norm
 from autapse.diagnostics.flow import gradient_flow
 from autapse.diagnostics.gates import dual_gates
 from autapse.diagnostics.implicit import implicit_solves, implicit_spread
@@ -24,13 +25,14 @@ from autapse.diagnostics.lesions import lesion
 from autapse.diagnostics.loss_gradients import loss_gradient
 from autapse.diagnostics.lyapunov import lyapunov_exponents
 from autapse.diagnostics.recall import linear_memory
-from autapse.diagnostics.trajectories import layer_input, recurrent_of
+from autapse.diagnostics.trajectories import layer_input, recurrent_of, trajectory
 from autapse.diagnostics.units import saturation
 from autapse.models import SequenceModel
 from autapse.solve import Newton
 
 WORK = 4e11  # multiplications of the Jacobian products; for larger networks fewer sequences are used
 SHARE = 0.01  # of a gradient that still counts
+STEPS = 16  # steps at which the contraction of an equilibrium is measured
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,7 @@ class _Subject:
         return self.x[:count], {"lengths": lengths, "layer": self.layer}
 
 
+@torch.no_grad()
 def diagnose(
     model: SequenceModel,
     x: Any,
@@ -219,15 +222,19 @@ def _many(count: int, what: str) -> str:
 
 
 def _contraction(subject: _Subject) -> Iterator[Finding]:
-    run, x, _ = layer_input(subject.model, subject.x, subject.lengths)
-    cell = run.cells[f"l{subject.layer}"]
-    if not isinstance(cell, EquilibriumRule | ERNN) or subject.layer or run.directions > 1:
-        checks.fail("network", "be one layer of equilibria", run.cell_class.__name__)
-    found = contraction(cell, x)
-    share = float(found.holds.double().mean())
-    yield Finding(
-        "contraction", share, f"The condition of the ERNN paper's Theorem 1 holds at {share:.0%} of the steps."
-    )
+    path = trajectory(subject.model, subject.x, **subject.given)
+    cell = path.cell
+    if not isinstance(cell, EquilibriumRule | ERNN):
+        checks.fail("network", "have equilibria, as ERNN", type(cell).__name__)
+    learned, weights, holds = cell.inner_steps is not None, cell.prepare(), []
+    for t in range(0, path.steps, -(-path.steps // STEPS)):
+        here, eta = path.running[t], rate_at(cell.rates(), t, 0) if learned else 1.0
+        z = (path.before if learned else path.after)[t, here]
+        holds.append(step_norm(cell, z, path.before[t, here], path.drive[t, here], weights, eta) < 1)
+    share = float(torch.cat(holds).double().mean())
+    where = "at the first inner step" if learned else "at the equilibrium, with η = 1,"
+    text = f"The condition of the ERNN paper's Theorem 1 holds {where} of {share:.0%} of the steps."
+    yield Finding("contraction", share, text)
 
 
 def _implicit(subject: _Subject) -> Iterator[Finding]:

@@ -12,7 +12,8 @@ from autapse import checks, files
 
 # Okabe and Ito's colours, without yellow, which is too light for lines.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-SMALLEST = 1e-300  # of what a logarithmic axis shows
+SMALLEST = 1e-300  # for zeros on a logarithmic axis
+DECADES = 1e-16  # a logarithmic axis ends at this part of the largest value
 
 
 def new_figure(width: float, height: float) -> Any:
@@ -73,6 +74,10 @@ def finish(axes: Any, xlabel: str, ylabel: str, log: bool = False, title: str = 
         axes.set_title(title)
     if log:
         axes.set_yscale("log")
+        largest = max(
+            (float(np.nanmax(line.get_ydata())) for line in axes.get_lines() if len(line.get_ydata())), default=1
+        )
+        axes.set_ylim(bottom=max(axes.get_ylim()[0], DECADES * largest))
     axes.grid(alpha=0.3)
     if axes.get_legend_handles_labels()[1]:
         axes.legend(fontsize="small")
@@ -81,7 +86,9 @@ def finish(axes: Any, xlabel: str, ylabel: str, log: bool = False, title: str = 
 
 def curve(axes: Any, x: Any, y: Any, label: str = "", **style: Any) -> str:
     """Draw a line in the next colour, and return the colour. Names of lines are kept for the legend."""
-    colour = style.pop("color", COLOURS[len(axes.get_lines()) % len(COLOURS)])
+    used = [line.get_color() for line in axes.get_lines()]
+    free = [colour for colour in COLOURS if colour not in used] or COLOURS
+    colour = style.pop("color", free[0])
     axes.plot(x, y, color=colour, label=label or None, **style)
     return colour
 
