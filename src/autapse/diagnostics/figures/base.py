@@ -77,7 +77,8 @@ def finish(axes: Any, xlabel: str, ylabel: str, log: bool = False, title: str = 
         largest = max(
             (float(np.nanmax(line.get_ydata())) for line in axes.get_lines() if len(line.get_ydata())), default=1
         )
-        axes.set_ylim(bottom=max(axes.get_ylim()[0], DECADES * largest))
+        low, high = axes.get_ylim()
+        axes.set_ylim(max(low, DECADES * largest), min(high, 100 * largest))
     axes.grid(alpha=0.3)
     if axes.get_legend_handles_labels()[1]:
         axes.legend(fontsize="small")
