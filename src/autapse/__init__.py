@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         SpectralRNN,
         from_torch,
     )
+    from autapse.layers.grid import Grid
     from autapse.training.loading import load
 
 __version__ = "0.1.0"
@@ -55,6 +56,7 @@ __all__ = [
     "FastGRNN",
     "FastRNN",
     "Feedforward",
+    "Grid",
     "Implicit",
     "ImplicitGRU",
     "ImplicitLSTM",
@@ -84,6 +86,7 @@ __getattr__ = lazy(
         "autapse.layers": "ERNN GRU IRNN LSTM RIN RNN UGRNN Antisymmetric Deep Equilibrium EquilibriumLinear "
         "EquilibriumTanh FastGRNN FastRNN Feedforward Implicit ImplicitGRU ImplicitLSTM ImplicitMidpoint LeakyRNN "
         "Memory OrthogonalRNN Recurrent SpectralRNN from_torch",
+        "autapse.layers.grid": "Grid",
         "autapse.training.loading": "load",
     },
 )

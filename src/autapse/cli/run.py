@@ -192,10 +192,14 @@ def _chosen_task(words: list[str]) -> tuple[str | None, list[str]]:
 
 def _what_else(word: str, command: str) -> str:
     """A hint for a word that is not a task."""
+    archive = [name.removeprefix(f"{ARCHIVE}/") for name in DATA_SETS if name.startswith(f"{ARCHIVE}/")]
+    same = next((name for name in archive if name.lower() == word.lower()), None)
+    if same is not None:
+        return f"The data set is called {same}."
     if checks.closest(word, TASKS):
         return ""
     if misspelt(word):
-        return checks.closest(word, (name.removeprefix(f"{ARCHIVE}/") for name in DATA_SETS))
+        return checks.closest(word, archive)
     if "." in word or "/" in word:
         return "The name of your own file must end in .ts, .tsv, .csv, .npz, .parquet or .txt."
     meant = f"For a data set of the UEA and UCR archive: autapse {command} {Archive.name} --dataset {word}"

@@ -10,6 +10,7 @@ from autapse.models.feeding import Free, Scheduled, Teacher
 from autapse.models.forecaster import Forecaster
 from autapse.models.generator import Generator
 from autapse.models.heads import Draw
+from autapse.models.images import ImageClassifier, Segmenter
 from autapse.models.language_model import LanguageModel
 from autapse.models.memory_network import MemoryNetwork
 from autapse.models.model import Model
@@ -43,6 +44,7 @@ __all__ = [
     "Free",
     "Generator",
     "Hypotheses",
+    "ImageClassifier",
     "LanguageModel",
     "MemoryNetwork",
     "Model",
@@ -51,6 +53,7 @@ __all__ = [
     "QuestionAnswering",
     "Regressor",
     "Scheduled",
+    "Segmenter",
     "SequenceModel",
     "StepRegressor",
     "Tagger",

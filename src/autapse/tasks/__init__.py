@@ -37,6 +37,7 @@ from autapse.tasks.forecast import Forecast, ForecastArrays, Forecasting
 from autapse.tasks.generation import Generation
 from autapse.tasks.images import CIFAR10, MNIST, FashionMNIST, NoisyCIFAR10
 from autapse.tasks.mackey_glass import MackeyGlass
+from autapse.tasks.mnist_image import MNISTImage
 from autapse.tasks.own_sequences import OwnSequences
 from autapse.tasks.pendulum import Pendulum
 from autapse.tasks.pointers import Pointers
@@ -47,6 +48,7 @@ from autapse.tasks.repeat_copy import RepeatCopy
 from autapse.tasks.reverse import Reverse
 from autapse.tasks.reviews import IMDB, Yelp
 from autapse.tasks.series import Archive, OwnSeries
+from autapse.tasks.shapes import Shapes
 from autapse.tasks.speech import Speech
 from autapse.tasks.stored import Stored
 from autapse.tasks.strokes import Strokes
@@ -57,9 +59,10 @@ from autapse.tasks.walk_variance import WalkVariance
 GENERATED: tuple[type[Generated], ...] = (
     *(Adding, Copy, RepeatCopy, AssociativeRecall, PrioritySort, Reverse, Dates),
     *(Digits, Pointers, Walk, WalkVariance, Brackets, MackeyGlass, Pendulum, Strokes),
+    Shapes,
 )
 STORED: tuple[type[Stored], ...] = (
-    *(MNIST, FashionMNIST, CIFAR10, NoisyCIFAR10, HAR, DSA, Speech, Yelp, IMDB),
+    *(MNIST, MNISTImage, FashionMNIST, CIFAR10, NoisyCIFAR10, HAR, DSA, Speech, Yelp, IMDB),
     *(PTB, PTBCharacters, POS, BAbI, Archive, OwnSeries, OwnSequences),
 )
 EVERY: tuple[type[Task], ...] = (*GENERATED, *STORED, Forecast, OwnPairs)
@@ -123,6 +126,7 @@ __all__ = [
     "Generated",
     "Generation",
     "Kind",
+    "MNISTImage",
     "MackeyGlass",
     "Metric",
     "NoisyCIFAR10",
@@ -135,6 +139,7 @@ __all__ = [
     "PrioritySort",
     "RepeatCopy",
     "Reverse",
+    "Shapes",
     "Signature",
     "Speech",
     "Split",

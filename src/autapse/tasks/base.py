@@ -23,6 +23,8 @@ Kind = Literal[
     "forecasting",
     "generation",
     "translation",
+    "segmentation",
+    "image classification",
 ]
 Metric = Literal[
     "mean squared error",
@@ -50,13 +52,13 @@ class Data:
     Args:
         inputs: Sequences, [N, T, D], zero after the end of each sequence; or ragged, with steps of shape [D]. Columns
             of words have integers. Generation: what the targets depend on; a vector is a sequence of one step, and
-            nothing has no columns.
+            nothing has no columns. Images: their pixels row by row; the last column is the width of the image.
         targets: Regression: [N, K] float32. Regression per step: ragged, with steps of shape [K] float32.
-            Classification and question answering: [N] int64. Tagging and language: one class per step, [N, T] int64
-            with IGNORE after the end, or ragged. Forecasting: [N, horizon + 1, K] float32; the last row is the size of
-            a typical error of the series, by which the loss is divided. Generation and translation: the sequences to
-            write, ragged: symbols, int64, with IGNORE for one that is missing; or values, steps of shape [K] float32,
-            with NaN for one that is missing. Their lengths need not be those of the inputs.
+            Classification and question answering: [N] int64. Tagging, language and segmentation: one class per step,
+            [N, T] int64 with IGNORE after the end, or ragged. Forecasting: [N, horizon + 1, K] float32; the last row is
+            the size of a typical error of the series, by which the loss is divided. Generation and translation: the
+            sequences to write, ragged: symbols, int64, with IGNORE for one that is missing; or values, steps of shape
+            [K] float32, with NaN for one that is missing. Their lengths need not be those of the inputs.
         lengths: [N] int64; None if every sequence has T steps, or if the inputs are ragged.
         span: Read the sequences in pieces of this many steps; None: read them whole.
         carry: Pass the state from one piece to the next; False: every piece starts from zero.
@@ -169,7 +171,7 @@ class Signature:
 
     Args:
         kind: What a model must do: regression, classification, tagging, …
-        input_size: Features per step, including word columns.
+        input_size: Features per step, including word columns; for images, of a pixel, without the width.
         channels: Names of the input channels; empty if they have no names.
         time_step: The time step that the data was resampled to (for sound: of its samples); 0 if it was not.
         output_size: Number of values to predict or to write, or number of classes or symbols.

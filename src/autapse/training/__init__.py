@@ -14,7 +14,14 @@ if TYPE_CHECKING:
     from autapse.training.loading import find_run, load, load_run
     from autapse.training.loop import Fitted, Loop, fit
     from autapse.training.model import make_model
-    from autapse.training.model_config import AnswererConfig, ModelConfig, TranslatorConfig, WriterConfig
+    from autapse.training.model_config import (
+        AnswererConfig,
+        ImageConfig,
+        ModelConfig,
+        SegmenterConfig,
+        TranslatorConfig,
+        WriterConfig,
+    )
     from autapse.training.objectives import Objective, objective
     from autapse.training.rescue import Diverged
     from autapse.training.summary import Summary
@@ -27,11 +34,13 @@ __all__ = [
     "Fitted",
     "ForecastErrors",
     "ForecastReport",
+    "ImageConfig",
     "Interrupted",
     "Loop",
     "ModelConfig",
     "Objective",
     "RunConfig",
+    "SegmenterConfig",
     "Summary",
     "Tensors",
     "Trainer",
@@ -61,7 +70,8 @@ __getattr__ = lazy(
         "autapse.training.objectives": "Objective objective",
         "autapse.training.summary": "Summary",
         "autapse.training.config": "RunConfig TrainingConfig",
-        "autapse.training.model_config": "AnswererConfig ModelConfig TranslatorConfig WriterConfig",
+        "autapse.training.model_config": "AnswererConfig ImageConfig ModelConfig SegmenterConfig "
+        "TranslatorConfig WriterConfig",
         "autapse.training.feeds": "Tensors",
         "autapse.training.forecast_scores": "ForecastErrors ForecastReport forecast_errors forecast_report",
         "autapse.training.forecast_settings": "forecast_config",
