@@ -158,7 +158,7 @@ def test_data_have_the_promised_form(kind, data):
             assert 0 <= steps[..., column].min() <= steps[..., column].max() < len(words)
             assert len(set(words)) == len(words)
         if not signature.vocabularies:
-            pixels = kind in (MNIST, FashionMNIST, CIFAR10, NoisyCIFAR10)
+            pixels = kind in (MNIST, MNISTImage, FashionMNIST, CIFAR10, NoisyCIFAR10)
             assert steps.dtype == (np.uint8 if pixels else np.float32)
         if task.kind in ("tagging", "language"):
             assert [len(y) for y in found.targets] == [len(x) for x in found.inputs]
