@@ -20,15 +20,15 @@ from autapse.tasks import Adding
 from autapse.training import ModelConfig, RunConfig, TrainingConfig, make_model, train
 
 HERE = Path(__file__).resolve().parent
-TASK = Adding(length=400, train_size=20_000, test_size=1000)
+TASK = Adding(length=200, test_size=1000)
 TRAINING = TrainingConfig(
-    steps=4000, batch_size=32, learning_rate=1e-3, eval_every=200, stop_when_solved=True, seconds=170.0
+    steps=4000, batch_size=32, learning_rate=2e-3, eval_every=200, stop_when_solved=True, seconds=170.0
 )
-NETWORKS = {"RNN": "rnn", "RIN": "rin"}
+NETWORKS = {"RNN": "rnn", "ERNN": "ernn"}
 
 
 def config(cell: str) -> RunConfig:
-    return RunConfig(task=TASK, model=ModelConfig(cell=cell, hidden_size=(64,)), training=TRAINING)
+    return RunConfig(task=TASK, model=ModelConfig(cell=cell, hidden_size=(32,)), training=TRAINING)
 
 
 def main(runs: Path) -> None:
@@ -55,7 +55,7 @@ def main(runs: Path) -> None:
         plots.draw_gradient_flow(found, flow, name)
         if "untrained" not in name:
             gradient = loss_gradient(model, x, error)
-            print(name, "error", gradient.loss, "gradient", gradient.norm[0].mean(1)[[0, 100, 200, 300, 399]])
+            print(name, "error", gradient.loss, "gradient", gradient.norm[0].mean(1)[[0, 50, 100, 150, 199]])
             plots.draw_loss_gradient(gradient, loss, name)
     flow.set_ylim(bottom=1e-12)
     write_figure(HERE / "inside-gradients.svg", figure)
@@ -64,7 +64,7 @@ def main(runs: Path) -> None:
     spectrum, memory, changed = figure.subplots(1, 3)
     for name in NETWORKS:
         model = models[name]
-        eigenvalues = jacobian_spectrum(model, x[:4], steps=[100, 200, 300])
+        eigenvalues = jacobian_spectrum(model, x[:4], steps=[50, 100, 150])
         print(name, "radius", float(eigenvalues.radius.mean()))
         plots.draw_spectrum(eigenvalues, spectrum, name)
         read = linear_memory(model, x, lags=range(60))

@@ -44,7 +44,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What `diagnose` found."""
+    """The numbers that `diagnose` found, and the probes that it skipped."""
 
     findings: tuple[Finding, ...]  # the numbers, with a sentence each
     skipped: dict[str, str]  # probes that do not fit the network, or had no time, with the reason
