@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         UGRNN,
         Antisymmetric,
         Deep,
+        Delayed,
         Equilibrium,
         EquilibriumLinear,
         EquilibriumTanh,
@@ -49,6 +50,7 @@ __all__ = [
     "Antisymmetric",
     "Cell",
     "Deep",
+    "Delayed",
     "Equilibrium",
     "EquilibriumLinear",
     "EquilibriumTanh",
@@ -81,9 +83,9 @@ __getattr__ = lazy(
     {
         "autapse": "cells gradient models native solve tasks training unfold",
         "autapse.cells": "Cell",
-        "autapse.layers": "ERNN GRU IRNN LSTM RIN RNN UGRNN Antisymmetric Deep Equilibrium EquilibriumLinear "
-        "EquilibriumTanh FastGRNN FastRNN Feedforward Implicit ImplicitGRU ImplicitLSTM ImplicitMidpoint LeakyRNN "
-        "Memory OrthogonalRNN Recurrent SpectralRNN from_torch",
+        "autapse.layers": "ERNN GRU IRNN LSTM RIN RNN UGRNN Antisymmetric Deep Delayed Equilibrium "
+        "EquilibriumLinear EquilibriumTanh FastGRNN FastRNN Feedforward Implicit ImplicitGRU ImplicitLSTM "
+        "ImplicitMidpoint LeakyRNN Memory OrthogonalRNN Recurrent SpectralRNN from_torch",
         "autapse.training.loading": "load",
     },
 )

@@ -3,6 +3,7 @@
 from autapse.cells.antisymmetric import Antisymmetric
 from autapse.cells.base import Cell, FormCell, constructor_arguments
 from autapse.cells.deep import Deep
+from autapse.cells.delayed import Delayed
 from autapse.cells.equilibrium import EquilibriumRule
 from autapse.cells.equilibrium_linear import EquilibriumLinear
 from autapse.cells.equilibrium_tanh import EquilibriumTanh
@@ -32,6 +33,7 @@ __all__ = [
     "Antisymmetric",
     "Cell",
     "Deep",
+    "Delayed",
     "EquilibriumLinear",
     "EquilibriumRule",
     "EquilibriumTanh",

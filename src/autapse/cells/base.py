@@ -117,9 +117,14 @@ class Cell(nn.Module):
         return self.state_sizes[0]
 
     @property
+    def outputs_state(self) -> bool:
+        """Whether the output is the first tensor of the state."""
+        return type(self).output is Cell.output
+
+    @property
     def output_reads_all(self) -> bool:
         """Whether `output` may read other tensors of the state than the first."""
-        return type(self).output is not Cell.output
+        return not self.outputs_state
 
     def form(self) -> str | None:
         """The name of the form whose kernel runs this cell, or None."""

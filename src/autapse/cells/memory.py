@@ -280,7 +280,7 @@ class Memory(Cell):
 
 def _check_controller(cell: Cell) -> None:
     """A controller is one step, and its output is its first state."""
-    plain = cell.stencil in ((-1,), ()) and not cell.is_solved and type(cell).output is Cell.output
+    plain = cell.stencil in ((-1,), ()) and not cell.is_solved and cell.outputs_state
     if not plain:
         rule = "be a cell that reads one state before, if any, solves no equation and whose output is its first state"
         checks.fail("controller", rule, type(cell).__name__, "Try 'lstm' or 'gru'.")

@@ -19,7 +19,17 @@ from autapse import checks
 from autapse.cells import Cell, Deep
 from autapse.cells.deep_step import DeepStep
 from autapse.cells.maps import Maps
-from autapse.forms import GatedRecurrent, Leaky, LongShortTerm, SharedGate, State, Transitions, UpdateGate
+from autapse.forms import (
+    Delays,
+    GatedRecurrent,
+    Leaky,
+    LongShortTerm,
+    PreActivation,
+    SharedGate,
+    State,
+    Transitions,
+    UpdateGate,
+)
 from autapse.layers import Recurrent
 
 FAR = math.inf  # the distance of what the input does not reach
@@ -132,7 +142,7 @@ def _after(cell: Cell, weights: Any, u: Tensor, read: State) -> State:
 def _output(cell: Cell, state: State) -> Tensor:
     if isinstance(cell, Deep):
         return _mapped(cell.output_maps, _output(cell.inner, state)[cell.first_output :])
-    return state[0] if type(cell).output is Cell.output else _on_graph(cell, lambda *s: cell.output(s), state)[0]
+    return state[0] if cell.outputs_state else _on_graph(cell, lambda *s: cell.output(s), state)[0]
 
 
 def _mapped(maps: Maps, g: Tensor) -> Tensor:
@@ -179,6 +189,13 @@ def _(form: Leaky, u: Tensor, state: State) -> State:
 
 
 @_step.register
+def _(form: PreActivation, u: Tensor, state: State) -> State:
+    (s,) = state
+    y = s + _cost(form.activation)
+    return (_least(_kept(form.alpha, _least(u, _through(form.matrix, y))), _kept(form.beta, s)),)
+
+
+@_step.register
 def _(form: Transitions, u: Tensor, state: State) -> State:
     (g,) = state
     cost = _cost(form.activation)
@@ -215,6 +232,13 @@ def _(form: LongShortTerm, u: Tensor, state: State) -> State:
         o = _least(o, _kept(form.peepholes[2], c) + 1)
     h = _least(o, c + 1)
     return (h if form.projection is None else _through(form.projection, h), c)
+
+
+@_step.register
+def _(form: Delays, u: Tensor, state: State) -> State:
+    h, *earlier = state
+    read = [_through(matrix, past) for matrix, past in zip(form.matrices, earlier, strict=True)]
+    return _step(form.base, _least(u, *read), (h,))
 
 
 @_step.register

@@ -72,6 +72,10 @@ class Deep(Layer):
     cell_type = cells.Deep
 
 
+class Delayed(Layer):
+    cell_type = cells.Delayed
+
+
 __all__ = [
     "ERNN",
     "GRU",
@@ -82,6 +86,7 @@ __all__ = [
     "UGRNN",
     "Antisymmetric",
     "Deep",
+    "Delayed",
     "Equilibrium",
     "EquilibriumLinear",
     "EquilibriumTanh",

@@ -42,6 +42,7 @@ LAYERS: dict[str, type[Layer]] = {
         layers.SpectralRNN,
         layers.LeakyRNN,
         layers.Deep,
+        layers.Delayed,
         layers.Memory,
         layers.ImplicitGRU,
         layers.ImplicitLSTM,

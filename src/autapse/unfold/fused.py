@@ -62,9 +62,8 @@ def scan_fused(
     save = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in operands)
     keep = keep or cell.output_reads_all
     h, h_n, c, c_n, _ = ops.scan(operands, counts, kind, keep, save)
-    if len(state) == 1:
-        return (h,), (h_n,)
-    return (h, c) if keep else (h,), (h_n, c_n)
+    states, last = ((h,), (h_n,)) if operands.c0 is None else ((h, c) if keep else (h,), (h_n, c_n))
+    return states, form.ends(h, last, state, sizes, reverse)
 
 
 def _tensor(sizes: Sequence[int]) -> Tensor:
