@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         RNN,
         UGRNN,
         Antisymmetric,
+        Clockwork,
         Deep,
         Delayed,
         Equilibrium,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         OrthogonalRNN,
         Recurrent,
         SpectralRNN,
+        TimeDelay,
         from_torch,
     )
     from autapse.training.loading import load
@@ -49,6 +51,7 @@ __all__ = [
     "UGRNN",
     "Antisymmetric",
     "Cell",
+    "Clockwork",
     "Deep",
     "Delayed",
     "Equilibrium",
@@ -66,6 +69,7 @@ __all__ = [
     "OrthogonalRNN",
     "Recurrent",
     "SpectralRNN",
+    "TimeDelay",
     "cells",
     "from_torch",
     "gradient",
@@ -83,9 +87,9 @@ __getattr__ = lazy(
     {
         "autapse": "cells gradient models native solve tasks training unfold",
         "autapse.cells": "Cell",
-        "autapse.layers": "ERNN GRU IRNN LSTM RIN RNN UGRNN Antisymmetric Deep Delayed Equilibrium "
+        "autapse.layers": "ERNN GRU IRNN LSTM RIN RNN UGRNN Antisymmetric Clockwork Deep Delayed Equilibrium "
         "EquilibriumLinear EquilibriumTanh FastGRNN FastRNN Feedforward Implicit ImplicitGRU ImplicitLSTM "
-        "ImplicitMidpoint LeakyRNN Memory OrthogonalRNN Recurrent SpectralRNN from_torch",
+        "ImplicitMidpoint LeakyRNN Memory OrthogonalRNN Recurrent SpectralRNN TimeDelay from_torch",
         "autapse.training.loading": "load",
     },
 )

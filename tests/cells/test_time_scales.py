@@ -107,6 +107,94 @@ def test_second_derivatives_of_delays() -> None:
         torch.testing.assert_close((value * direction).sum(), expected, rtol=1e-5, atol=1e-6)
 
 
+# Clockwork ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_group_changes_only_when_it_is_due() -> None:
+    layer = autapse.Clockwork(D, 8, periods=(1, 2, 4, 8), dtype=torch.float64)
+    output = layer(draw(T, B, D), start=3)[0].detach()
+    for g, period in enumerate((1, 2, 4, 8)):
+        units = output[:, :, 2 * g : 2 * g + 2]
+        for t in range(1, T):
+            changed = bool((units[t] != units[t - 1]).any())
+            assert changed == ((3 + t) % period == 0)
+
+
+def test_a_slow_group_never_reads_a_fast_one() -> None:
+    layer = autapse.Clockwork(D, 4, periods=(1, 3), dtype=torch.float64)
+    h0 = draw(1, B, 4).requires_grad_()
+    output, _ = layer(draw(T, B, D), h0)
+    (gradient,) = torch.autograd.grad(output[..., 2:].sum(), h0)
+    assert not gradient[..., :2].any()
+    assert gradient[..., 2:].all()
+
+
+def test_a_clockwork_of_one_period_is_the_plain_network() -> None:
+    layer, plain = autapse.Clockwork(D, H, periods=(1,), dtype=torch.float64), autapse.RNN(D, H, dtype=torch.float64)
+    own = dict(layer.cells["l0"].named_parameters())
+    with torch.no_grad():
+        plain.weight_ih_l0.copy_(own["weight_ih"])
+        plain.weight_hh_l0.copy_(own["weight_hh_0"])
+        plain.bias_ih_l0.copy_(own["bias_h"])
+        plain.bias_hh_l0.zero_()
+    x = draw(T, B, D)
+    close(layer(x), plain(x))
+
+
+@pytest.mark.parametrize("lengths", [None, [24, 9, 0, 17]], ids=["even", "ragged"])
+def test_a_clockwork_in_pieces(lengths: list[int] | None) -> None:
+    options = {"periods": (2, 3, 8), "num_layers": 2, "bidirectional": True, "dtype": torch.float64}
+    layers = [autapse.Clockwork(D, 7, **options), autapse.Clockwork(D, 7, checkpoint_every=5, **options)]
+    layers[1].load_state_dict(layers[0].state_dict())  # pieces of 5 steps start at other positions
+    x, h0, results = draw(T, 4, D), draw(4, 4, 7), []
+    for layer in layers:
+        output, h_n = layer(x, h0, lengths=lengths)
+        results.append([output, h_n, *torch.autograd.grad(output.square().sum(), layer.parameters())])
+    close(results[0], results[1])
+
+
+def test_slow_groups_make_short_paths() -> None:
+    layer = autapse.Clockwork(D, 8, periods=(1, 2, 4, 8))
+    assert shortest_path(layer, lag=64).maps == 1 + 64 // 8  # from a slow unit to itself, at each of its changes
+    assert shortest_path(layer, lag=5).maps == 1  # held by a slow unit, which is a part of the output
+
+
+# A window of inputs --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lengths", [None, [24, 2, 0, 17]], ids=["even", "ragged"])
+def test_a_time_delay_network_is_a_causal_convolution(lengths: list[int] | None) -> None:
+    window = 5
+    layer, x = autapse.TimeDelay(D, H, window=window, nonlinearity="identity", dtype=torch.float64), draw(T, 4, D)
+    cell = layer.cells["l0"]
+    kernel = cell.weight_ih.view(window, H, D).permute(1, 2, 0).flip(2)  # the oldest input first
+    padded = torch.nn.functional.pad(x.permute(1, 2, 0), (window - 1, 0))
+    expected = torch.nn.functional.conv1d(padded, kernel, cell.bias_h).permute(2, 0, 1)
+    output, _ = layer(x, lengths=lengths)
+    for b, length in enumerate(lengths or [T] * 4):
+        close(output[:length, b], expected[:length, b])
+
+
+def test_an_input_is_forgotten_after_the_window() -> None:
+    layer, x = autapse.TimeDelay(D, H, window=4, depth=2), torch.randn(T, B, D, requires_grad=True)
+    (gradient,) = torch.autograd.grad(layer(x)[0][10].sum(), x)
+    assert [t for t in range(T) if gradient[t].any()] == [7, 8, 9, 10]
+    assert shortest_path(layer, lag=3).maps == 2
+    assert shortest_path(layer, lag=4).maps is None
+
+
+@pytest.mark.parametrize("first", [1, 3, 9])
+def test_pieces_and_streams_of_a_window(first: int) -> None:
+    layer, x = autapse.TimeDelay(D, H, window=6, num_layers=2, depth=2, dtype=torch.float64), draw(T, B, D)
+    whole, h_n = layer(x)
+    one, carried = layer(x[:first])
+    two, end = layer(x[first:], carried)
+    close(torch.cat([one, two]), whole)
+    close(end, h_n)
+    stream = layer.stream(B)
+    close(torch.stack([stream(x_t) for x_t in x]), whole.detach())
+
+
 # Leaky units --------------------------------------------------------------------------------------------------------
 
 

@@ -353,7 +353,7 @@ LAYERS = [kind for kind in LAYERS if hasattr(kind, "cell_type")]
 
 def fuzz_parameters(rng: random.Random) -> str:
     """A parameter whose data is of another shape or dtype, before the forward or before the backward pass."""
-    layer = rng.choice(LAYERS)(3, rng.randint(1, 9))
+    layer = rng.choice(LAYERS)(3, rng.randint(4, 9))
     x = torch.randn(rng.randint(1, 5), 2, 3)
     parameter = rng.choice(list(layer.parameters()))
     shape = [rng.choice((n, n + 1, max(n - 1, 0), 2, 40)) for n in parameter.shape] or rng.choice(([], [2]))
@@ -382,7 +382,7 @@ def name_of(layer: Layer, parameter: Tensor) -> str:
 
 def fuzz_stream(rng: random.Random) -> str:
     """Step by step, with wrong inputs, positions and another instruction set in between."""
-    layer = rng.choice([kind for kind in LAYERS if max(kind.cell_type.stencil, default=0) <= 0])(3, rng.randint(1, 9))
+    layer = rng.choice([kind for kind in LAYERS if max(kind.cell_type.stencil, default=0) <= 0])(3, rng.randint(4, 9))
     batch, x = rng.randint(1, 3), torch.randn(4, 3, 3)[:, :1].expand(4, 3, 3)
     stream = layer.stream(batch)
     if rng.random() < 0.4:

@@ -276,6 +276,7 @@ EQUILIBRIUM = {
         ("SpectralRNN", {"radius": 0.01, "reflections": None, "nonlinearity": "tanh"}),
         ("LeakyRNN", {"tau": 10.0, "learn_tau": False, "nonlinearity": "tanh", "form": "state", "groups": None}),
         ("Delayed", {"cell": "rnn", "delays": (1, 8)}),
+        ("Clockwork", {"periods": (1, 2, 4, 8), "nonlinearity": "tanh"}),
         (
             "Deep",
             {

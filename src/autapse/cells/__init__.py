@@ -2,6 +2,7 @@
 
 from autapse.cells.antisymmetric import Antisymmetric
 from autapse.cells.base import Cell, FormCell, constructor_arguments
+from autapse.cells.clockwork import Clockwork
 from autapse.cells.deep import Deep
 from autapse.cells.delayed import Delayed
 from autapse.cells.equilibrium import EquilibriumRule
@@ -19,6 +20,7 @@ from autapse.cells.memory import Memory
 from autapse.cells.orthogonal import OrthogonalRNN, SpectralRNN
 from autapse.cells.rin import RIN
 from autapse.cells.rnn import IRNN, RNN
+from autapse.cells.time_delay import TimeDelay
 from autapse.cells.ugrnn import UGRNN
 from autapse.docstrings import arguments, example, examples, inherited, prose
 
@@ -32,6 +34,7 @@ __all__ = [
     "UGRNN",
     "Antisymmetric",
     "Cell",
+    "Clockwork",
     "Deep",
     "Delayed",
     "EquilibriumLinear",
@@ -48,6 +51,7 @@ __all__ = [
     "Memory",
     "OrthogonalRNN",
     "SpectralRNN",
+    "TimeDelay",
 ]
 
 

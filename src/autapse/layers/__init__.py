@@ -72,6 +72,14 @@ class Deep(Layer):
     cell_type = cells.Deep
 
 
+class Clockwork(Layer):
+    cell_type = cells.Clockwork
+
+
+class TimeDelay(Layer):
+    cell_type = cells.TimeDelay
+
+
 class Delayed(Layer):
     cell_type = cells.Delayed
 
@@ -85,6 +93,7 @@ __all__ = [
     "RNN",
     "UGRNN",
     "Antisymmetric",
+    "Clockwork",
     "Deep",
     "Delayed",
     "Equilibrium",
@@ -104,5 +113,6 @@ __all__ = [
     "Recurrent",
     "SpectralRNN",
     "Stream",
+    "TimeDelay",
     "from_torch",
 ]

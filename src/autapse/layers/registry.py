@@ -43,10 +43,12 @@ LAYERS: dict[str, type[Layer]] = {
         layers.LeakyRNN,
         layers.Deep,
         layers.Delayed,
+        layers.Clockwork,
         layers.Memory,
         layers.ImplicitGRU,
         layers.ImplicitLSTM,
         layers.Feedforward,
+        layers.TimeDelay,
     )
 }
 
