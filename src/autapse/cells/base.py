@@ -134,7 +134,7 @@ class Cell(nn.Module):
         """The form with the same step, given the result of `prepare`, so that a kernel can replace `step`. Or None."""
         return None
 
-    def joined(self, drive: Tensor, carried: State, sizes: Sequence[int]) -> tuple[Tensor, State]:
+    def windowed(self, drive: Tensor, carried: State, sizes: Sequence[int]) -> tuple[Tensor, State]:
         """For a cell with the stencil () whose step reads earlier inputs too: what `step` gets at each step.
 
         Args:

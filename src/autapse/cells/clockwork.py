@@ -94,7 +94,7 @@ class Clockwork(Cell):
     # One group after the other ----------------------------------------------------------------------------------
 
     @property
-    def runs_in_parts(self) -> bool:
+    def runs_in_parts(self) -> bool:  # type: ignore[override]
         return type(self).step is Clockwork.step and type(self).drive is Cell.drive
 
     def in_parts(self, x: Tensor, state: State, sizes: Sequence[int], start: int, run: RunForm) -> tuple[State, State]:

@@ -84,7 +84,7 @@ class TimeDelay(Cell):
         new = self.step(own + due, (), weights, t)
         return *self.checked(new, len(u)), later + torch.cat([rest, torch.zeros_like(due)], dim=1)
 
-    def joined(self, drive: Tensor, carried: State, sizes: Sequence[int]) -> tuple[Tensor, State]:
+    def windowed(self, drive: Tensor, carried: State, sizes: Sequence[int]) -> tuple[Tensor, State]:
         ahead = carried[1].unflatten(1, (self.window - 1, self.hidden_size))
         window = _Window(drive.unflatten(1, (self.window, self.hidden_size)), ahead, sizes)
         return window.all(), (window.after().flatten(1),)

@@ -45,7 +45,7 @@ class Pointwise(Unfold):
         if cell.depends_on_position:
             states, final = scan_reference(cell, rows, initial, batch.sizes, start)
         else:
-            drive, beside = cell.joined(cell.drive(rows), initial, batch.sizes)
+            drive, beside = cell.windowed(cell.drive(rows), initial, batch.sizes)
             states = cell.checked(cell.step(drive, (), cell.prepare(), start), len(rows))
             before = initial[: len(states)]
             final = (*(_at_ends(*both, batch) for both in zip(states, before, strict=True)), *beside)
