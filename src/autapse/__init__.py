@@ -16,7 +16,9 @@ if TYPE_CHECKING:
         RNN,
         UGRNN,
         Antisymmetric,
+        Clockwork,
         Deep,
+        Delayed,
         Equilibrium,
         EquilibriumLinear,
         EquilibriumTanh,
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
         OrthogonalRNN,
         Recurrent,
         SpectralRNN,
+        TimeDelay,
         from_torch,
     )
     from autapse.layers.grid import Grid
@@ -49,7 +52,9 @@ __all__ = [
     "UGRNN",
     "Antisymmetric",
     "Cell",
+    "Clockwork",
     "Deep",
+    "Delayed",
     "Equilibrium",
     "EquilibriumLinear",
     "EquilibriumTanh",
@@ -66,6 +71,7 @@ __all__ = [
     "OrthogonalRNN",
     "Recurrent",
     "SpectralRNN",
+    "TimeDelay",
     "cells",
     "from_torch",
     "gradient",
@@ -83,9 +89,9 @@ __getattr__ = lazy(
     {
         "autapse": "cells gradient models native solve tasks training unfold",
         "autapse.cells": "Cell",
-        "autapse.layers": "ERNN GRU IRNN LSTM RIN RNN UGRNN Antisymmetric Deep Equilibrium EquilibriumLinear "
-        "EquilibriumTanh FastGRNN FastRNN Feedforward Implicit ImplicitGRU ImplicitLSTM ImplicitMidpoint LeakyRNN "
-        "Memory OrthogonalRNN Recurrent SpectralRNN from_torch",
+        "autapse.layers": "ERNN GRU IRNN LSTM RIN RNN UGRNN Antisymmetric Clockwork Deep Delayed Equilibrium "
+        "EquilibriumLinear EquilibriumTanh FastGRNN FastRNN Feedforward Implicit ImplicitGRU ImplicitLSTM "
+        "ImplicitMidpoint LeakyRNN Memory OrthogonalRNN Recurrent SpectralRNN TimeDelay from_torch",
         "autapse.layers.grid": "Grid",
         "autapse.training.loading": "load",
     },

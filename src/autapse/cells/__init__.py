@@ -2,7 +2,9 @@
 
 from autapse.cells.antisymmetric import Antisymmetric
 from autapse.cells.base import Cell, FormCell, constructor_arguments
+from autapse.cells.clockwork import Clockwork
 from autapse.cells.deep import Deep
+from autapse.cells.delayed import Delayed
 from autapse.cells.equilibrium import EquilibriumRule
 from autapse.cells.equilibrium_linear import EquilibriumLinear
 from autapse.cells.equilibrium_tanh import EquilibriumTanh
@@ -18,6 +20,7 @@ from autapse.cells.memory import Memory
 from autapse.cells.orthogonal import OrthogonalRNN, SpectralRNN
 from autapse.cells.rin import RIN
 from autapse.cells.rnn import IRNN, RNN
+from autapse.cells.time_delay import TimeDelay
 from autapse.cells.ugrnn import UGRNN
 from autapse.docstrings import arguments, example, examples, inherited, prose
 
@@ -31,7 +34,9 @@ __all__ = [
     "UGRNN",
     "Antisymmetric",
     "Cell",
+    "Clockwork",
     "Deep",
+    "Delayed",
     "EquilibriumLinear",
     "EquilibriumRule",
     "EquilibriumTanh",
@@ -46,6 +51,7 @@ __all__ = [
     "Memory",
     "OrthogonalRNN",
     "SpectralRNN",
+    "TimeDelay",
 ]
 
 
