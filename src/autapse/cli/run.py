@@ -13,7 +13,7 @@ import tyro
 from tyro.conf import OmitArgPrefixes
 
 from autapse import checks, files, terminal
-from autapse.cli import forecast, generate, translate
+from autapse.cli import forecast, generate, translate, trees
 from autapse.cli.parse import parse, positional, wants_help
 from autapse.cli.preset import (
     Preset,
@@ -37,14 +37,23 @@ from autapse.tasks import (
     OwnPairs,
     OwnSequences,
     OwnSeries,
+    OwnTrees,
     Task,
     Translating,
+    TreeTask,
     task_class,
 )
 from autapse.tasks.own import OwnData
 from autapse.tasks.series import is_own
 from autapse.training.config import RunConfig, TrainingConfig
-from autapse.training.model_config import CellConfig, ModelConfig, TranslatorConfig, WriterConfig, model_config
+from autapse.training.model_config import (
+    CellConfig,
+    ModelConfig,
+    TranslatorConfig,
+    TreeConfig,
+    WriterConfig,
+    model_config,
+)
 
 if TYPE_CHECKING:
     from autapse.auto import Choice
@@ -62,7 +71,7 @@ tasks:
 
 `autapse {command} TASK --help` lists all options, including those of the task."""
 CHOICE = "--task"
-OF_A_FILE = (OwnSeries.name, Forecast.name, OwnPairs.name, OwnSequences.name)
+OF_A_FILE = (OwnSeries.name, Forecast.name, OwnPairs.name, OwnSequences.name, OwnTrees.name)
 
 
 @dataclass(kw_only=True)
@@ -134,6 +143,14 @@ class GenerateArguments(RunArguments[T, WriterConfig]):
     model: OmitArgPrefixes[WriterConfig] = field(default_factory=generate.default_model)
 
 
+@dataclass(kw_only=True)
+class TreeArguments(RunArguments[T, TreeConfig]):
+    """Train a network that learns the labels of the nodes of trees. The best weights in validation are kept."""
+
+    training: OmitArgPrefixes[TrainingConfig] = field(default_factory=trees.default_training)
+    model: OmitArgPrefixes[TreeConfig] = field(default_factory=trees.default_model)
+
+
 def main(words: list[str]) -> int:
     if wants_help(words):
         return task_help("run", "Train a network on a task, evaluate it, and save it under runs/.")
@@ -146,13 +163,15 @@ def main(words: list[str]) -> int:
             checks.fail("preset", rule, preset)
         one_process_only("run --preset auto", "--preset none")
     config = RunConfig(task=args.task, model=args.model, training=args.training)
-    config = generate.settled(translate.settled(forecast.settled(config)))
+    config = trees.settled(generate.settled(translate.settled(forecast.settled(config))))
     with speaking_for_all() as console:
         choice = None
         if isinstance(args.task, Forecasting):
             forecast.print_look(console, args.task)
         if isinstance(args.task, Translating):
             translate.print_look(console, args.task, args.training.seed)
+        if isinstance(args.task, TreeTask):
+            trees.print_look(console, args.task, args.training.seed)
         if isinstance(args.task, OwnSequences):
             generate.print_look(console, args.task)
         if isinstance(args.task, OwnData):
@@ -219,6 +238,8 @@ def _train_one(
             forecast.finish(console, folder, config.task, summary.best_step)
         if isinstance(config.task, Translating):
             translate.finish(console, folder, config.task)
+        if isinstance(config.task, TreeTask):
+            trees.finish(console, folder, config.task)
         if isinstance(config.task, Generation):
             generate.finish(console, folder, config.task)
         console.print(f"\nrun: {folder}")
@@ -258,6 +279,8 @@ def parse_task(kind: Any, command: str, words: list[str]) -> Any:
         return parse(ForecastArguments[task], f"{command} {name}", rest)  # type: ignore[valid-type]
     if kind is RunArguments and issubclass(task, Translating):
         return parse(TranslateArguments[task], f"{command} {name}", rest)  # type: ignore[valid-type]
+    if kind is RunArguments and issubclass(task, TreeTask):
+        return parse(TreeArguments[task], f"{command} {name}", rest)  # type: ignore[valid-type]
     if kind is RunArguments and issubclass(task, OwnSequences):
         return parse(GenerateArguments[task], f"{command} {name}", rest)  # type: ignore[valid-type]
     return parse(kind[task, kind.settings(task)], f"{command} {name}", rest)
