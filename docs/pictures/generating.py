@@ -1,6 +1,6 @@
 """Draws the pictures of docs/generating.md from trained runs.
 
-autapse run strokes --cell gru --hidden-size 128 --steps 2000 --batch-size 32 --learning-rate 3e-3 --schedule cosine \
+autapse run strokes --cell gru --hidden-size 128 --steps 4000 --batch-size 32 --learning-rate 3e-3 --schedule cosine \
     --out runs/strokes
 for ending in end stop count; do autapse reproduce textbook/lengths/brackets/$ending; done
 .venv/bin/python docs/pictures/generating.py [FOLDER]    the folder of these runs; by default runs
