@@ -125,7 +125,8 @@ def examples(name: str) -> list[doctest.DocTest]:
 
 
 @pytest.mark.parametrize("name", [name for name in MODULES if examples(name)])
-def test_docstring_examples_run(name: str) -> None:
+def test_docstring_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     for test in examples(name):
         told = io.StringIO()
         result = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, out=told.write)

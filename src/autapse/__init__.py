@@ -7,6 +7,7 @@ from autapse.lazy import lazy
 if TYPE_CHECKING:
     from autapse import cells, gradient, models, native, solve, tasks, training, unfold
     from autapse.cells import Cell
+    from autapse.data.trees import Trees
     from autapse.layers import (
         ERNN,
         GRU,
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
         RNN,
         UGRNN,
         Antisymmetric,
+        Clockwork,
         Deep,
+        Delayed,
         Equilibrium,
         EquilibriumLinear,
         EquilibriumTanh,
@@ -32,9 +35,12 @@ if TYPE_CHECKING:
         OrthogonalRNN,
         Recurrent,
         SpectralRNN,
+        TimeDelay,
         from_torch,
     )
     from autapse.layers.grid import Grid
+    from autapse.layers.learned_tree import LearnedTree
+    from autapse.layers.tree import Tree
     from autapse.training.loading import load
 
 __version__ = "0.1.0"
@@ -49,7 +55,9 @@ __all__ = [
     "UGRNN",
     "Antisymmetric",
     "Cell",
+    "Clockwork",
     "Deep",
+    "Delayed",
     "Equilibrium",
     "EquilibriumLinear",
     "EquilibriumTanh",
@@ -62,10 +70,14 @@ __all__ = [
     "ImplicitLSTM",
     "ImplicitMidpoint",
     "LeakyRNN",
+    "LearnedTree",
     "Memory",
     "OrthogonalRNN",
     "Recurrent",
     "SpectralRNN",
+    "TimeDelay",
+    "Tree",
+    "Trees",
     "cells",
     "from_torch",
     "gradient",
@@ -83,10 +95,13 @@ __getattr__ = lazy(
     {
         "autapse": "cells gradient models native solve tasks training unfold",
         "autapse.cells": "Cell",
-        "autapse.layers": "ERNN GRU IRNN LSTM RIN RNN UGRNN Antisymmetric Deep Equilibrium EquilibriumLinear "
-        "EquilibriumTanh FastGRNN FastRNN Feedforward Implicit ImplicitGRU ImplicitLSTM ImplicitMidpoint LeakyRNN "
-        "Memory OrthogonalRNN Recurrent SpectralRNN from_torch",
+        "autapse.layers": "ERNN GRU IRNN LSTM RIN RNN UGRNN Antisymmetric Clockwork Deep Delayed Equilibrium "
+        "EquilibriumLinear EquilibriumTanh FastGRNN FastRNN Feedforward Implicit ImplicitGRU ImplicitLSTM "
+        "ImplicitMidpoint LeakyRNN Memory OrthogonalRNN Recurrent SpectralRNN TimeDelay from_torch",
+        "autapse.data.trees": "Trees",
         "autapse.layers.grid": "Grid",
+        "autapse.layers.learned_tree": "LearnedTree",
+        "autapse.layers.tree": "Tree",
         "autapse.training.loading": "load",
     },
 )

@@ -13,6 +13,7 @@ from torch import Tensor
 
 import autapse
 from autapse.checks import InputError
+from autapse.diagnostics.diagnosis import diagnose
 from autapse.diagnostics.flow import gradient_flow
 from autapse.diagnostics.jacobians import jacobian_spectrum
 from autapse.diagnostics.loss_gradients import loss_gradient
@@ -136,6 +137,24 @@ def test_a_shrinking_network_and_its_reach() -> None:
     np.testing.assert_allclose(flow.typical, 0.5 ** np.arange(301.0), rtol=1e-4)
     assert flow.reach(0.01) == 6
     assert flow.rate == pytest.approx(0.5, rel=1e-5)
+
+
+def test_a_network_that_passes_no_gradient() -> None:
+    """Every ReLU is at 0: no gradient, and no difference of states, survives one step."""
+    layer = autapse.IRNN(D, H, **DOUBLE)
+    with torch.no_grad():
+        layer.cells["l0"].bias_h.fill_(-100)
+    for vectors in (None, 3):
+        flow = gradient_flow(layer, draw(), vectors=vectors)
+        assert (flow.gain[0] == 1).all()
+        assert (flow.gain[1:] == 0).all()
+        assert (flow.reach(), flow.rate) == (0, 0.0)
+    exponents = lyapunov_exponents(layer, draw())
+    assert exponents.maximal == -math.inf
+    assert math.isnan(exponents.standard_error)
+    numbers = {f.name: f for f in diagnose(Regressor(layer, D, 1, **DOUBLE), draw().transpose(0, 1)).findings}
+    assert numbers["lyapunov"].value == -math.inf
+    assert numbers["flat_activations"].value == 1
 
 
 def test_vectors_estimate_the_gain() -> None:

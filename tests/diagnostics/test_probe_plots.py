@@ -73,7 +73,7 @@ FIGURES: list[tuple[str, Callable[[], tuple[Any, ...]], str, str]] = [
     ("draw_linear_memory", lambda: (probes.linear_memory(gru(), draw()),), "lag (steps)", "R² of a linear reading"),
     ("draw_loss_surface", surface, "weight_ih_l0[0, 0]", "weight_hh_l0[0, 0]"),
     ("draw_estimation", lambda: (probes.iterative_estimation(gru(), draw(), LENGTHS),), "step", "mean of h_t − h_T"),
-    ("draw_gates", lambda: (probes.dual_gates(gru(), draw(), LENGTHS),), "step", "mean gate; contribution"),
+    ("draw_gates", lambda: (probes.dual_gates(gru(), draw(), LENGTHS),), "step", "mean gate; contribution of the step"),
     ("draw_lesion", lambda: (lesioned(),), "step that is changed", "score"),
     (
         "draw_discrimination",

@@ -7,12 +7,14 @@ from autapse.cli.generate import GenerateKind, OwnSequencesKind
 from autapse.cli.kind import RunKind
 from autapse.cli.preset import OwnDataKind
 from autapse.cli.translate import TranslateKind
-from autapse.tasks import Forecasting, Generation, OwnSequences, Task, Translating
+from autapse.cli.trees import TreeKind
+from autapse.tasks import Forecasting, Generation, OwnSequences, Task, Translating, TreeTask
 from autapse.tasks.own import OwnData
 
 KINDS: dict[type, RunKind] = {
     Forecasting: ForecastKind(),
     Translating: TranslateKind(),
+    TreeTask: TreeKind(),
     OwnSequences: OwnSequencesKind(),
     Generation: GenerateKind(),
     OwnData: OwnDataKind(),

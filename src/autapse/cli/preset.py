@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from autapse import files
 from autapse.cli.kind import Preset, RunKind
-from autapse.tasks import Archive, Forecast, OwnPairs, OwnSequences, OwnSeries, Task
+from autapse.tasks import Archive, Forecast, OwnPairs, OwnSequences, OwnSeries, OwnTrees, Task
 from autapse.tasks.own import OwnData
 from autapse.training.config import RunConfig
 from autapse.training.model_config import ModelConfig
@@ -18,7 +18,7 @@ from autapse.training.model_config import ModelConfig
 if TYPE_CHECKING:
     from autapse.auto import Choice, Look
 
-OF_A_FILE: tuple[type[Task], ...] = (OwnSeries, Forecast, OwnPairs, OwnSequences)
+OF_A_FILE: tuple[type[Task], ...] = (OwnSeries, Forecast, OwnPairs, OwnSequences, OwnTrees)
 ENDS_SEARCH = {"steps", "epochs", *(field.name for field in dataclasses.fields(ModelConfig))} - {"streaming"}
 
 

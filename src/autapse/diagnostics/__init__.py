@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from autapse.diagnostics.attractors import FixedPoints, fixed_points
     from autapse.diagnostics.classes import Discrimination, discrimination
     from autapse.diagnostics.contraction import Contraction
+    from autapse.diagnostics.diagnosis import Diagnosis, Finding, diagnose
     from autapse.diagnostics.equilibria import (
         Alignment,
         InnerResiduals,
@@ -39,8 +40,10 @@ __all__ = [
     "Alignment",
     "Contraction",
     "ConvergenceOrder",
+    "Diagnosis",
     "Discrimination",
     "DualGates",
+    "Finding",
     "FixedPoints",
     "GradientFlow",
     "GradientPath",
@@ -65,6 +68,7 @@ __all__ = [
     "WeightRecorder",
     "alignment",
     "convergence_order",
+    "diagnose",
     "discrimination",
     "dual_gates",
     "fixed_points",
@@ -96,6 +100,7 @@ __getattr__ = lazy(
         "autapse.diagnostics.attractors": "FixedPoints fixed_points",
         "autapse.diagnostics.classes": "Discrimination discrimination",
         "autapse.diagnostics.contraction": "Contraction",
+        "autapse.diagnostics.diagnosis": "Diagnosis Finding diagnose",
         "autapse.diagnostics.equilibria": "Alignment InnerResiduals LearnedRates PhiCurve "
         "alignment inner_residuals learned_rates phi_curve",
         "autapse.diagnostics.estimation": "IterativeEstimation iterative_estimation",

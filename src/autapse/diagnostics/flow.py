@@ -43,9 +43,9 @@ class GradientFlow:
 
     @property
     def rate(self) -> float:
-        """The typical factor per step, over the longest lag at which the gain is above 0."""
+        """The typical factor per step, over the longest lag at which the gain is above 0; 0 if there is none."""
         lag = int(np.flatnonzero(self.typical > 0)[-1])
-        return float(self.typical[lag] ** (1 / lag)) if lag else 1.0
+        return float(self.typical[lag] ** (1 / lag)) if lag else 0.0
 
 
 def gradient_flow(

@@ -18,6 +18,8 @@ from autapse.layers import Recurrent
 from autapse.solve import Anderson, FixedPoint, Newton, Solver, SolveReport
 from autapse.unfold import Solve
 
+AT_ZERO = 1e6  # a larger relative residual is that of a start from zero
+
 
 @dataclass(frozen=True, eq=False)
 class ImplicitSolves:
@@ -27,7 +29,7 @@ class ImplicitSolves:
     lengths: np.ndarray  # [B]
     evaluations: np.ndarray  # [n, B], in evaluations of F for the whole sequence
     converged: np.ndarray  # [n, B] bool
-    residual: np.ndarray  # [n, iterations + 1, B], the smallest ‖F(z) − z‖ / ‖z‖ after each iteration
+    residual: np.ndarray  # [n, iterations + 1, B], the smallest ‖F(z) − z‖ / ‖z‖ after each iteration; NaN for z = 0
 
     def by_length(self, solver: str) -> dict[int, float]:
         """The mean number of evaluations of the sequences of each length."""
@@ -82,7 +84,8 @@ def implicit_solves(
 
 def _residual(run: Recurrent, x: Tensor, lengths: Tensor, solver: Solver, limit: int) -> np.ndarray:  # [B]
     # A tolerance that is never reached, so that all sequences take as many iterations.
-    return array(_report(run, x, lengths, replace(solver, max_iterations=limit), 1e-15).residual)
+    residual = array(_report(run, x, lengths, replace(solver, max_iterations=limit), 1e-15).residual)
+    return np.where(residual < AT_ZERO, residual, np.nan)
 
 
 def _report(run: Recurrent, x: Tensor, lengths: Tensor, solver: Solver, tolerance: float) -> SolveReport:

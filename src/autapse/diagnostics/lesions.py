@@ -76,8 +76,8 @@ def lesion(
     was_training = model.training
     try:
         model.eval()
-        intact = float(score(model(x, lengths)))
-        scores = [float(score(model(*change(x, known, step)))) for step in chosen]
+        intact = float(score(model.carry(x, lengths)[0]))
+        scores = [float(score(model.carry(*change(x, known, step))[0])) for step in chosen]
     finally:
         model.train(was_training)
     return Lesion(np.array(chosen), np.array(scores), intact)

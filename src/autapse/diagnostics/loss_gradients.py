@@ -62,7 +62,7 @@ def loss_gradient(model: SequenceModel, x: Any, loss: Callable[[Tensor], Tensor]
     handle = run.register_forward_hook(replace, with_kwargs=True)
     try:
         with torch.enable_grad():
-            value = loss(model.eval()(torch.as_tensor(x), lengths))
+            value = loss(model.eval().carry(torch.as_tensor(x), lengths)[0])
             _check_loss(value)
             norms = [_norms(value, states) for states in unrolled[0].states]
     finally:
@@ -110,7 +110,7 @@ def _steps(cell: Cell, rows: Tensor, lengths: Tensor) -> tuple[list[State], Stat
     weights, drive, state = cell.prepare(), cell.drive(rows), cell.initial_state(rows.shape[1], rows)
     states = []
     for t, u in enumerate(drive):
-        # A view of its own, so that the gradient by a state that is only carried on is found too.
+        # A copy of its own, so that the gradient by a state that is only carried on is found too.
         new = tuple(s.clone() for s in cell.advance(u, state, weights, t))
         state = tuple(torch.where((lengths > t)[:, None], a, b) for a, b in zip(new, state, strict=True))
         states.append(new)
@@ -130,9 +130,8 @@ def _gathered(run: Recurrent, finals: list[State]) -> Any:
 def _norms(value: Tensor, states: list[State]) -> Tensor:  # [T, B]
     flat = [s for state in states for s in state]
     gradients = torch.autograd.grad(value, flat, retain_graph=True, allow_unused=True)
-    squares = [
-        torch.zeros(len(s)) if g is None else g.double().square().sum(1) for g, s in zip(gradients, flat, strict=True)
-    ]
+    known = [torch.zeros_like(s) if g is None else g for g, s in zip(gradients, flat, strict=True)]
+    squares = [g.double().square().sum(1) for g in known]
     return torch.stack(squares).view(len(states), len(states[0]), -1).sum(1).sqrt()
 
 

@@ -30,7 +30,8 @@ class Lyapunov:
     def standard_error(self) -> float:
         """Of the maximal exponent, over the sequences; NaN for a single one."""
         known = self.exponents[~np.isnan(self.exponents[:, 0]), 0]
-        return float(known.std(ddof=1) / np.sqrt(len(known))) if len(known) > 1 else float("nan")
+        with np.errstate(invalid="ignore"):  # an exponent of −∞: no difference survives
+            return float(known.std(ddof=1) / np.sqrt(len(known))) if len(known) > 1 else float("nan")
 
 
 @torch.no_grad()

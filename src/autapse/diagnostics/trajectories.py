@@ -168,13 +168,8 @@ def layer_input(network: Network, x: Any, lengths: Any = None) -> tuple[Recurren
     run = recurrent_of(network)
     x = torch.as_tensor(x)
     if isinstance(network, SequenceModel):
-        was_training = network.training
-        try:
-            x, lengths, _ = network.eval()._prepared(x, lengths)
-        finally:
-            network.train(was_training)
-        x = x.transpose(0, 1)
-    elif x.dim() == 2:
+        x, lengths = _seen(network, run, x, lengths)
+    if x.dim() == 2:
         x = x.unsqueeze(1)
     elif run.batch_first and x.dim() == 3:
         x = x.transpose(0, 1)
@@ -185,6 +180,24 @@ def layer_input(network: Network, x: Any, lengths: Any = None) -> tuple[Recurren
     if not int(known.sum()):
         checks.fail("x", "have at least one sequence with a step", tuple(x.shape))
     return run, x[: int(known.max())], known.cpu()
+
+
+def _seen(model: SequenceModel, run: Recurrent, x: Tensor, lengths: Any) -> tuple[Tensor, Any]:
+    """What the layer of a model reads in the first call of a forward pass, in the layer's own layout."""
+    calls: list[tuple[Tensor, Any]] = []
+    handle = run.register_forward_pre_hook(
+        lambda _, args, keywords: calls.append((args[0], keywords.get("lengths"))), with_kwargs=True
+    )
+    was_training = model.training
+    try:
+        with torch.no_grad():
+            model.eval().carry(x, lengths)
+    finally:
+        handle.remove()
+        model.train(was_training)
+    if not calls:
+        checks.fail("network", "read its input with a recurrent layer", type(model).__name__)
+    return calls[0]
 
 
 def recurrent_of(network: Any) -> Recurrent:

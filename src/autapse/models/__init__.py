@@ -20,6 +20,7 @@ from autapse.models.regressor import Regressor, StepRegressor
 from autapse.models.stream import ModelStream
 from autapse.models.tagger import Tagger
 from autapse.models.texts import Translation
+from autapse.models.trees import TreeTagger
 
 MODELS: dict[str, type[SequenceModel]] = {  # those that read a sequence, by kind of task
     "classification": Classifier,
@@ -59,4 +60,5 @@ __all__ = [
     "Tagger",
     "Teacher",
     "Translation",
+    "TreeTagger",
 ]

@@ -33,6 +33,7 @@ from autapse.tasks.brackets import Brackets
 from autapse.tasks.copy import Copy
 from autapse.tasks.dates import Dates
 from autapse.tasks.digits import Digits
+from autapse.tasks.expressions import Expressions, ExpressionsText
 from autapse.tasks.forecast import Forecast, ForecastArrays, Forecasting
 from autapse.tasks.generation import Generation
 from autapse.tasks.images import CIFAR10, MNIST, FashionMNIST, NoisyCIFAR10
@@ -53,17 +54,18 @@ from autapse.tasks.speech import Speech
 from autapse.tasks.stored import Stored
 from autapse.tasks.strokes import Strokes
 from autapse.tasks.translate import OwnPairs, TextPairs, Translating
+from autapse.tasks.trees import SST, OwnTrees, TreeTask
 from autapse.tasks.walk import Walk
 from autapse.tasks.walk_variance import WalkVariance
 
 GENERATED: tuple[type[Generated], ...] = (
     *(Adding, Copy, RepeatCopy, AssociativeRecall, PrioritySort, Reverse, Dates),
     *(Digits, Pointers, Walk, WalkVariance, Brackets, MackeyGlass, Pendulum, Strokes),
-    Shapes,
+    *(Shapes, Expressions, ExpressionsText),
 )
 STORED: tuple[type[Stored], ...] = (
     *(MNIST, MNISTImage, FashionMNIST, CIFAR10, NoisyCIFAR10, HAR, DSA, Speech, Yelp, IMDB),
-    *(PTB, PTBCharacters, POS, BAbI, Archive, OwnSeries, OwnSequences),
+    *(PTB, PTBCharacters, POS, BAbI, SST, OwnTrees, Archive, OwnSeries, OwnSequences),
 )
 EVERY: tuple[type[Task], ...] = (*GENERATED, *STORED, Forecast, OwnPairs)
 TASKS: dict[str, type[Task]] = {task.name: task for task in EVERY}
@@ -107,6 +109,7 @@ __all__ = [
     "POS",
     "PTB",
     "SPLITS",
+    "SST",
     "STORED",
     "TASKS",
     "Adding",
@@ -119,6 +122,8 @@ __all__ = [
     "Data",
     "Dates",
     "Digits",
+    "Expressions",
+    "ExpressionsText",
     "FashionMNIST",
     "Forecast",
     "ForecastArrays",
@@ -133,6 +138,7 @@ __all__ = [
     "OwnPairs",
     "OwnSequences",
     "OwnSeries",
+    "OwnTrees",
     "PTBCharacters",
     "Pendulum",
     "Pointers",
@@ -148,6 +154,7 @@ __all__ = [
     "Task",
     "TextPairs",
     "Translating",
+    "TreeTask",
     "Walk",
     "WalkVariance",
     "Yelp",

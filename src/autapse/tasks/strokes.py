@@ -29,7 +29,8 @@ class Strokes(Generation, Generated):
     """y_t is the way of a pen: its offset (dx, dy) to the next point, and 1 if it is lifted after that point.
 
     A font has one or two smooth curves per letter. Each drawing varies: the points that a curve passes through, slant,
-    size, direction and speed; and the hand trembles. The first offset is the way from the middle of the letter to its first point.
+    size, direction and speed; and the hand trembles. The first offset is the way from the middle of the letter to its
+    first point.
 
     Args:
         letters: Letters of the font, at most 26.

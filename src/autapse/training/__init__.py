@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         ModelConfig,
         SegmenterConfig,
         TranslatorConfig,
+        TreeConfig,
         WriterConfig,
     )
     from autapse.training.objectives import Objective, objective
@@ -46,6 +47,7 @@ __all__ = [
     "Trainer",
     "TrainingConfig",
     "TranslatorConfig",
+    "TreeConfig",
     "WriterConfig",
     "evaluate",
     "find_run",
@@ -71,7 +73,7 @@ __getattr__ = lazy(
         "autapse.training.summary": "Summary",
         "autapse.training.config": "RunConfig TrainingConfig",
         "autapse.training.model_config": "AnswererConfig ImageConfig ModelConfig SegmenterConfig "
-        "TranslatorConfig WriterConfig",
+        "TranslatorConfig TreeConfig WriterConfig",
         "autapse.training.feeds": "Tensors",
         "autapse.training.forecast_scores": "ForecastErrors ForecastReport forecast_errors forecast_report",
         "autapse.training.forecast_settings": "forecast_config",

@@ -16,7 +16,7 @@ from autapse.tasks import IGNORE, Signature
 from autapse.training.amounts import Amounts
 from autapse.training.feeds import Batch
 
-STRUCTURES = ("segmentation", "image classification")  # kinds whose steps are not a sequence in time
+STRUCTURES = ("segmentation", "image classification", "trees")  # kinds whose steps are not a sequence in time
 SHARE = 0.5  # of the sequences, to which a change applies
 
 

@@ -17,6 +17,7 @@ from autapse.models import (
     MemoryNetwork,
     Model,
     Segmenter,
+    TreeTagger,
 )
 from autapse.models.decoder_model import DecoderModel
 from autapse.models.feeding import parse_feeding
@@ -31,6 +32,7 @@ from autapse.training.model_config import (
     ModelConfig,
     StackConfig,
     TranslatorConfig,
+    TreeStack,
     fitted,
 )
 
@@ -55,7 +57,8 @@ def make_model(task: Task, model: CellConfig, device: str = "cpu", signature: Si
 
     Returns:
         A `Classifier`, `Regressor`, `StepRegressor`, `Tagger`, `LanguageModel`, `QuestionAnswering`, `MemoryNetwork`,
-        `Forecaster`, `Generator`, `EncoderDecoder`, `Segmenter` or `ImageClassifier`.
+        `Forecaster`, `Generator`, `EncoderDecoder`, `Segmenter`, `ImageClassifier` or
+        `TreeTagger`.
 
     >>> from autapse.tasks import Adding
     >>> from autapse.training import ModelConfig
@@ -71,6 +74,8 @@ def make_model(task: Task, model: CellConfig, device: str = "cpu", signature: Si
     build = next(build for kind, build in BUILDERS.items() if isinstance(model, kind))
     made = build(model, known, embedding, device)
     made.classes, made.channels = known.classes, known.channels
+    if isinstance(made, TreeTagger):
+        made.lower = getattr(task, "lower", False)
     if isinstance(made, DecoderModel) and known.written is not None:
         made.separator, made.columns, made.words = known.written.separator, known.written.columns, known.vocabularies
     if isinstance(made, EncoderDecoder):
@@ -181,6 +186,25 @@ def _image(model: Any, known: Signature, embedding: tuple[int, ...], device: str
     )
 
 
+def _tree(model: Any, known: Signature, embedding: tuple[int, ...], device: str) -> Model:
+    """A model of trees."""
+    assert known.tree is not None, "a task of this kind says what its trees are like"
+    if model.tree == "learned" and known.tree.targets != "root":
+        checks.fail("tree", "be given unless only roots have targets", "learned", "Use targets='root'.")
+    made = TreeTagger(
+        model.cell,
+        len(known.vocabularies[0]),
+        known.output_size,
+        **_stack(model),
+        embedding_size=(embedding or (EMBEDDING,))[0],
+        arity=known.tree.arity,
+        tree=model.tree,
+        device=device,
+    )
+    made.words = known.vocabularies[0]
+    return made
+
+
 def _forecast(known: Signature, shape: ForecastShape) -> dict[str, Any]:
     """The arguments of a Forecaster."""
     names = ("horizon", "window", "recursive", "intervals", "levels")
@@ -191,5 +215,6 @@ def _forecast(known: Signature, shape: ForecastShape) -> dict[str, Any]:
 BUILDERS: dict[type[StackConfig], Callable[[Any, Signature, tuple[int, ...], str], Model]] = {
     ModelConfig: _reader,
     GridStack: _image,
+    TreeStack: _tree,
     DecoderStack: _writer,
 }

@@ -174,6 +174,14 @@ class ImageStack(GridStack):
 
 
 @dataclass(frozen=True, kw_only=True)
+class TreeStack(StackConfig):
+    """The settings of a network that gives a class to every node of a tree, for any cell."""
+
+    tree: Literal["given", "learned"] = "given"
+    """The tree: the one that is given, or one that the network chooses over the words; it then needs --targets root."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class CellConfig(StackConfig):
     """The cell, and the size of its network."""
 
@@ -264,6 +272,18 @@ class ImageConfig(ImageStack, CellConfig):
     """
 
 
+@dataclass(frozen=True, kw_only=True)
+class TreeConfig(TreeStack, CellConfig):
+    """The settings of a network that gives a class to every node of a tree. Every field is a keyword argument.
+
+    >>> TreeConfig(hidden_size=150).cell
+    'tree-lstm'
+    """
+
+    cell: str = "tree-lstm"
+    """The cell, with options: tree-lstm, n-ary-lstm, affine or tensor."""
+
+
 READER = (ReaderStack, ModelConfig)
 KINDS: dict[str, tuple[type[StackConfig], type[CellConfig]]] = {
     "question answering": (ReaderStack, AnswererConfig),
@@ -271,6 +291,7 @@ KINDS: dict[str, tuple[type[StackConfig], type[CellConfig]]] = {
     "translation": (TranslatorStack, TranslatorConfig),
     "segmentation": (GridStack, SegmenterConfig),
     "image classification": (ImageStack, ImageConfig),
+    "trees": (TreeStack, TreeConfig),
 }
 
 

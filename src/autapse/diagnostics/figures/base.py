@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from autapse import checks
+from autapse import checks, files
 
 # Okabe and Ito's colours, without yellow, which is too light for lines.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -44,6 +45,20 @@ def saved(figure: Any, **options: Any) -> bytes:
     buffer = io.BytesIO()
     figure.savefig(buffer, **options)
     return buffer.getvalue()
+
+
+def write_figure(path: Path, figure: Any) -> None:
+    """Write a figure, as .svg or .png by the name of the file. The same figure gives the same bytes."""
+    kind = path.suffix.removeprefix(".")
+    files.write_bytes(path, svg(figure) if kind == "svg" else saved(figure, format=kind, dpi=150))
+
+
+def svg(figure: Any) -> bytes:
+    """The content of an SVG file with text as text. The same figure and the same matplotlib give the same bytes."""
+    import matplotlib as mpl
+
+    with mpl.rc_context({"svg.hashsalt": "autapse", "svg.fonttype": "none"}):
+        return saved(figure, format="svg", metadata={"Date": None})
 
 
 def axes_or_new(axes: Any, width: float = 5.0, height: float = 3.4) -> Any:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autapse import checks, files
-from autapse.diagnostics.figures.base import new_figure, saved
+from autapse.diagnostics.figures.base import new_figure, saved, svg
 
 if TYPE_CHECKING:
     from autapse.diagnostics.memory import MemoryTrace
@@ -197,10 +197,7 @@ def draw_svg(panels: Sequence[Panel]) -> bytes:
         _draw(axes, panel)
         if panel.curves:
             axes.legend(fontsize="small")
-    import matplotlib as mpl
-
-    with mpl.rc_context({"svg.hashsalt": "autapse", "svg.fonttype": "none"}):
-        return saved(figure, format="svg", metadata={"Date": None})
+    return svg(figure)
 
 
 def _draw(axes: Any, panel: Panel) -> None:

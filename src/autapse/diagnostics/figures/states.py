@@ -47,16 +47,17 @@ def draw_gates(gates: DualGates, axes: Any = None, label: str = "") -> Any:
         label: name in the legend, before that of the line.
 
     Returns:
-        The axes. The contribution of a step is its share in the last state, as a multiple of an equal share.
+        The axes. The contribution of a step is its share in the last state, as a part of the largest one.
     """
     axes = axes_or_new(axes)
     exists = np.arange(len(gates.carry))[:, None] < gates.lengths
     count, steps = np.maximum(exists.sum(1), 1), np.arange(1, len(gates.carry) + 1)
     share = (gates.share * gates.lengths).sum(1) / count
+    share = share / max(share.max(), SMALLEST)
     lines = {"transform": gates.transform.mean(2).sum(1) / count, "carry": gates.carry.mean(2).sum(1) / count}
     for name, values in (lines | {"contribution": share}).items():
         curve(axes, steps, values, f"{label} {name}".strip(), linestyle="--" if name == "contribution" else "-")
-    return finish(axes, "step", "mean gate; contribution")
+    return finish(axes, "step", "mean gate; contribution of the step")
 
 
 def draw_lesion(found: Lesion, axes: Any = None, label: str = "", score: str = "score") -> Any:
@@ -141,7 +142,7 @@ def draw_solves(found: ImplicitSolves, axes: Any = None) -> Any:
     """
     axes = axes_or_new(axes)
     for name, residual, evaluations in zip(found.solvers, found.residual, found.evaluations, strict=True):
-        known = np.isfinite(residual).all(1)  # a start from zero has no relative residual
+        known = np.isfinite(residual).all(1)
         shown = f"{name} ({evaluations.mean():.3g} evaluations)"
         spread(axes, np.flatnonzero(known), np.maximum(residual[known], SMALLEST), shown)
     return finish(axes, "iteration", "relative residual", log=True)
