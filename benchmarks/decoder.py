@@ -154,7 +154,8 @@ def render(page: str, results: dict[str, Any]) -> str:
     heads = ["what", "cell", "units", "time without", "time with", "ratio", "bar"]
     text = (
         f"{settings['batch']} sequences of {settings['steps']} steps; {hardware['cpu']}, "
-        f"{results['software']['threads']} threads, torch {results['software']['torch']}, commit {results['commit']}, "
+        f"threads: {results['software']['threads']}, load average {hardware['load']:.0f} of {hardware['cores']} cores, "
+        f"torch {results['software']['torch']}, commit {results['commit']}, "
         f"`{results['command']}`."
     )
     return fill_between(page, START, END, f"{text}\n\n{markdown_table(heads, rows)}")
