@@ -18,7 +18,7 @@ from autapse.cells.memory import Memory
 from autapse.cells.orthogonal import OrthogonalRNN, SpectralRNN
 from autapse.cells.rin import RIN
 from autapse.cells.rnn import IRNN, RNN
-from autapse.cells.tree import Children, TreeCell
+from autapse.cells.tree import TreeCell
 from autapse.cells.tree_affine import TreeAffine, TreeTensor
 from autapse.cells.tree_lstm import NaryTreeLSTM, TreeLSTM
 from autapse.cells.ugrnn import UGRNN
@@ -34,7 +34,6 @@ __all__ = [
     "UGRNN",
     "Antisymmetric",
     "Cell",
-    "Children",
     "Deep",
     "EquilibriumLinear",
     "EquilibriumRule",

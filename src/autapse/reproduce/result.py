@@ -38,6 +38,8 @@ class Result(Record):
     test: float | None
     """Test score in the task's metric, as `validation` is."""
     metric: str
+    node_error: float | None = None
+    """For trees: test error rate over all nodes that have targets."""
     validation: float | None
     best_step: int
     solved_step: int | None

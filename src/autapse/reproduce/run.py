@@ -152,6 +152,7 @@ def _result(
         floor=last.floor,
         test=last.test,
         metric=last.metric,
+        node_error=last.node_error,
         validation=first.validation,
         best_step=first.best_step,
         solved_step=last.solved_step,
