@@ -17,7 +17,9 @@ if TYPE_CHECKING:
         RNN,
         UGRNN,
         Antisymmetric,
+        Clockwork,
         Deep,
+        Delayed,
         Equilibrium,
         EquilibriumLinear,
         EquilibriumTanh,
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
         OrthogonalRNN,
         Recurrent,
         SpectralRNN,
+        TimeDelay,
         from_torch,
     )
     from autapse.layers.grid import Grid
@@ -52,7 +55,9 @@ __all__ = [
     "UGRNN",
     "Antisymmetric",
     "Cell",
+    "Clockwork",
     "Deep",
+    "Delayed",
     "Equilibrium",
     "EquilibriumLinear",
     "EquilibriumTanh",
@@ -70,6 +75,7 @@ __all__ = [
     "OrthogonalRNN",
     "Recurrent",
     "SpectralRNN",
+    "TimeDelay",
     "Tree",
     "Trees",
     "cells",
@@ -89,9 +95,9 @@ __getattr__ = lazy(
     {
         "autapse": "cells gradient models native solve tasks training unfold",
         "autapse.cells": "Cell",
-        "autapse.layers": "ERNN GRU IRNN LSTM RIN RNN UGRNN Antisymmetric Deep Equilibrium EquilibriumLinear "
-        "EquilibriumTanh FastGRNN FastRNN Feedforward Implicit ImplicitGRU ImplicitLSTM ImplicitMidpoint LeakyRNN "
-        "Memory OrthogonalRNN Recurrent SpectralRNN from_torch",
+        "autapse.layers": "ERNN GRU IRNN LSTM RIN RNN UGRNN Antisymmetric Clockwork Deep Delayed Equilibrium "
+        "EquilibriumLinear EquilibriumTanh FastGRNN FastRNN Feedforward Implicit ImplicitGRU ImplicitLSTM "
+        "ImplicitMidpoint LeakyRNN Memory OrthogonalRNN Recurrent SpectralRNN TimeDelay from_torch",
         "autapse.data.trees": "Trees",
         "autapse.layers.grid": "Grid",
         "autapse.layers.learned_tree": "LearnedTree",

@@ -2,7 +2,9 @@
 
 from autapse.cells.antisymmetric import Antisymmetric
 from autapse.cells.base import Cell, FormCell, constructor_arguments
+from autapse.cells.clockwork import Clockwork
 from autapse.cells.deep import Deep
+from autapse.cells.delayed import Delayed
 from autapse.cells.equilibrium import EquilibriumRule
 from autapse.cells.equilibrium_linear import EquilibriumLinear
 from autapse.cells.equilibrium_tanh import EquilibriumTanh
@@ -18,6 +20,7 @@ from autapse.cells.memory import Memory
 from autapse.cells.orthogonal import OrthogonalRNN, SpectralRNN
 from autapse.cells.rin import RIN
 from autapse.cells.rnn import IRNN, RNN
+from autapse.cells.time_delay import TimeDelay
 from autapse.cells.tree import TreeCell
 from autapse.cells.tree_affine import TreeAffine, TreeTensor
 from autapse.cells.tree_lstm import NaryTreeLSTM, TreeLSTM
@@ -34,7 +37,9 @@ __all__ = [
     "UGRNN",
     "Antisymmetric",
     "Cell",
+    "Clockwork",
     "Deep",
+    "Delayed",
     "EquilibriumLinear",
     "EquilibriumRule",
     "EquilibriumTanh",
@@ -50,6 +55,7 @@ __all__ = [
     "NaryTreeLSTM",
     "OrthogonalRNN",
     "SpectralRNN",
+    "TimeDelay",
     "TreeAffine",
     "TreeCell",
     "TreeLSTM",

@@ -2,43 +2,45 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tyro.conf import OmitArgPrefixes
+
+from autapse.cli.kind import RunArguments, RunKind, T
 from autapse.tasks import TreeTask
 from autapse.training.config import RunConfig, TrainingConfig
 from autapse.training.model_config import TreeConfig
+from autapse.training.tree_settings import TREES
+
+if TYPE_CHECKING:
+    from autapse.training import Summary
 
 SHOWN = 3  # test trees that are printed
 MOST_WORDS = 12  # of a tree that is printed
-WITHOUT_VALIDATION: dict[str, Any] = {"early_stop": None, "schedule": "cosine", "epochs": 5.0}
 
 
-def default_model() -> TreeConfig:
-    """The network for trees with words."""
-    return TreeConfig(hidden_size=(100,), input_dropout=0.3, output_dropout=0.5)
+@dataclass(kw_only=True)
+class TreeArguments(RunArguments[T, TreeConfig]):
+    """Train a network that learns the labels of the nodes of trees. The best weights in validation are kept."""
+
+    training: OmitArgPrefixes[TrainingConfig] = field(default_factory=TREES.training_config)
+    model: OmitArgPrefixes[TreeConfig] = field(default_factory=TREES.model_config)
 
 
-def default_training() -> TrainingConfig:
-    """The training for trees with words: until validation does not improve any more."""
-    return TrainingConfig(
-        batch_size=25,
-        optimizer="adamw",
-        learning_rate=2e-3,
-        weight_decay=0.05,
-        epochs=20.0,
-        clip_norm=5.0,
-        early_stop=12,
-        eval_every=150,
-    )
+class TreeKind(RunKind):
+    """Trees with labels."""
 
+    arguments, defaults = TreeArguments, TREES
 
-def settled(config: RunConfig) -> RunConfig:
-    """The config of a run. Without validation data nothing can stop early."""
-    if not isinstance(config.task, TreeTask) or config.task.validation or config.training.early_stop is None:
-        return config
-    return replace(config, training=replace(config.training, **WITHOUT_VALIDATION))
+    def print_look(self, console: Any, config: RunConfig) -> None:
+        assert isinstance(config.task, TreeTask)
+        print_look(console, config.task, config.training.seed)
+
+    def finish(self, console: Any, folder: Path, config: RunConfig, summary: Summary) -> None:
+        assert isinstance(config.task, TreeTask)
+        finish(console, folder, config.task)
 
 
 def print_look(console: Any, task: TreeTask, seed: int) -> None:

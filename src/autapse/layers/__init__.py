@@ -72,6 +72,18 @@ class Deep(Layer):
     cell_type = cells.Deep
 
 
+class Clockwork(Layer):
+    cell_type = cells.Clockwork
+
+
+class TimeDelay(Layer):
+    cell_type = cells.TimeDelay
+
+
+class Delayed(Layer):
+    cell_type = cells.Delayed
+
+
 __all__ = [
     "ERNN",
     "GRU",
@@ -81,7 +93,9 @@ __all__ = [
     "RNN",
     "UGRNN",
     "Antisymmetric",
+    "Clockwork",
     "Deep",
+    "Delayed",
     "Equilibrium",
     "EquilibriumLinear",
     "EquilibriumTanh",
@@ -99,5 +113,6 @@ __all__ = [
     "Recurrent",
     "SpectralRNN",
     "Stream",
+    "TimeDelay",
     "from_torch",
 ]

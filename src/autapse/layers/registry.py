@@ -42,10 +42,13 @@ LAYERS: dict[str, type[Layer]] = {
         layers.SpectralRNN,
         layers.LeakyRNN,
         layers.Deep,
+        layers.Delayed,
+        layers.Clockwork,
         layers.Memory,
         layers.ImplicitGRU,
         layers.ImplicitLSTM,
         layers.Feedforward,
+        layers.TimeDelay,
     )
 }
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from autapse.training.feeds import Tensors
     from autapse.training.forecast_scores import ForecastErrors, ForecastReport, forecast_errors, forecast_report
     from autapse.training.forecast_settings import forecast_config
+    from autapse.training.generate_settings import generate_config
     from autapse.training.loading import find_run, load, load_run
     from autapse.training.loop import Fitted, Loop, fit
     from autapse.training.model import make_model
@@ -54,6 +55,7 @@ __all__ = [
     "forecast_config",
     "forecast_errors",
     "forecast_report",
+    "generate_config",
     "load",
     "load_run",
     "make_model",
@@ -75,6 +77,7 @@ __getattr__ = lazy(
         "autapse.training.feeds": "Tensors",
         "autapse.training.forecast_scores": "ForecastErrors ForecastReport forecast_errors forecast_report",
         "autapse.training.forecast_settings": "forecast_config",
+        "autapse.training.generate_settings": "generate_config",
         "autapse.training.evaluation": "evaluate",
         "autapse.training.loop": "Fitted Loop fit",
         "autapse.training.trainer": "Interrupted Trainer train",
