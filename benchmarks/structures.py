@@ -11,6 +11,7 @@ that, their results are compared.
 from __future__ import annotations
 
 import argparse
+import random
 import shlex
 import sys
 import time
@@ -25,15 +26,22 @@ import autapse
 from autapse import files
 from autapse.benchmark.denormals import set_flushing
 from autapse.benchmark.timing import interleaved
+from autapse.data.paths import find
 from autapse.layers.registry import make_layer
 from autapse.results.machine import Origin, software
 from autapse.results.page import fill_between, markdown_table
+from autapse.sequences.tree_batch import make_trees
+from autapse.tasks.trees import read_trees
+from autapse.unfold.levels import scan_trees
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "structures.md"
 RESULTS = ROOT / "benchmarks" / "results" / "structures.json"
 START, END = "<!-- results -->", "<!-- end of results -->"
 GRID_BAR = 1.3  # a grid takes at most this many times as long as its four scans
+TREE_BAR = 5.0  # a batch of trees is at least this many times faster than a recursion per tree
+TREES, WORDS = 25, 19  # trees of a training step, and words of a typical sentence
+TREE_CASES = (("tree-lstm", 150), ("n-ary-lstm", 150), ("affine", 150), ("tensor", 30))
 Call = Callable[[], Tensor]
 
 
@@ -82,6 +90,46 @@ def measure_grid(cell: str, units: int, quick: bool) -> dict[str, Any]:
     }
 
 
+def some_trees(quick: bool) -> Any:
+    """Parsed sentences of the Stanford Sentiment Treebank if it is here, otherwise random binary trees as large."""
+    folder = None if quick else find("sst")
+    if folder is not None:
+        return read_trees(folder / "train.txt")[0].take(range(TREES))
+    draw = random.Random(0)
+    return autapse.Trees.of_nested([_random_tree(3 if quick else WORDS, draw) for _ in range(3 if quick else TREES)])
+
+
+def _random_tree(words: int, draw: random.Random) -> Any:
+    if words == 1:
+        return "w"
+    left = draw.randrange(1, words)
+    return _random_tree(left, draw), _random_tree(words - left, draw)
+
+
+def measure_trees(cell: str, units: int, quick: bool) -> dict[str, Any]:
+    """A batch of trees level by level against a recursion for each tree in plain PyTorch, node by node.
+
+    The products with the inputs of all nodes are one product on both sides.
+    """
+    trees = some_trees(quick)
+    layer: Any = autapse.Tree(cell, units, units)
+    x = torch.randn(len(trees.words), units)
+
+    def recursion() -> Tensor:
+        own = layer.cells[0]
+        return scan_trees(own, own.drive(x), make_trees(trees.flat_parents))[0]
+
+    mine = training_step(layer, lambda: layer(x, trees.flat_parents)[0])
+    theirs = training_step(layer, recursion)
+    torch.testing.assert_close(mine(), theirs(), rtol=1e-4, atol=1e-3)
+    ours, against = compared(mine, theirs, quick)
+    return {"what": f"{len(trees)} trees", "cell": cell, "size": units, "bar": TREE_BAR} | {
+        "seconds": ours,
+        "against": against,
+        "ratio": round(against / ours, 3),
+    }
+
+
 def _twin(key: str, ending: str) -> str:
     """The name of a parameter of a layer in the layer that reads both ways."""
     if key.startswith("cells."):
@@ -96,6 +144,8 @@ def measure(quick: bool, threads: int) -> dict[str, Any]:
     origin = Origin.here()
     cells, sizes = (("gru",), (4,)) if quick else (("gru", "lstm", "rin"), (32, 64))
     rows = [measure_grid(cell, size, quick) for cell in cells for size in sizes]
+    trees = (("tree-lstm", 4),) if quick else TREE_CASES
+    rows += [measure_trees(cell, size, quick) for cell, size in trees]
     return {
         "hardware": origin.hardware,
         "software": software(),
@@ -110,8 +160,11 @@ def render(page: str, results: dict[str, Any]) -> str:
     rows = []
     for row in results["rows"]:
         times = (f"{1e3 * row[name]:.1f} ms" for name in ("seconds", "against"))
-        rows.append([row["what"], row["cell"], row["size"], *times, f"{row['ratio']:.2f}×", f"{row['bar']:g}×"])
-    heads = ["what", "cell", "units", "time", "time of the other", "ratio", "bar"]
+        faster = row["what"] != "grid"
+        said = f"{row['ratio']:.1f}× faster" if faster else f"{row['ratio']:.2f}× the time"
+        bar = f"at {'least' if faster else 'most'} {row['bar']:g}×"
+        rows.append([row["what"], row["cell"], row["size"], *times, said, bar])
+    heads = ["what", "cell", "units", "time", "four scans, or a recursion", "ratio", "bar"]
     machine, made_with = results["hardware"]["cpu"], results["software"]
     text = (
         f"{machine}, {made_with['threads']} threads, torch {made_with['torch']}, commit {results['commit']}, "

@@ -27,9 +27,11 @@ from autapse.cli.main import VERBS, main
 from autapse.cli.parse import parse
 from autapse.cli.run import parse_task
 from autapse.layers.registry import LAYERS, parse_network
+from autapse.layers.tree import tree_cell
 from autapse.reproduce import find_recipe, recipes_below
 from autapse.tasks import TASKS
 from autapse.training import AnswererConfig, ModelConfig, TrainingConfig, TranslatorConfig
+from autapse.training.model_config import TreeStack
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -180,7 +182,10 @@ def test_commands_are_understood(place: str, words: list[str], tmp_path: Path, m
             page = (ROOT / place.partition(":")[0]).read_text(encoding="utf-8")
             (tmp_path / "my_cells.py").write_text(re.search(r"(?ms)^```python\n(.*?)^```", page)[1], encoding="utf-8")  # type: ignore[index]
             monkeypatch.syspath_prepend(tmp_path)
-        parse_network(cell)
+        if isinstance(getattr(args, "model", None) or getattr(args, "stack", None), TreeStack):
+            tree_cell(cell)
+        else:
+            parse_network(cell)
 
 
 # Tables of settings -------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from autapse.cells.orthogonal import OrthogonalRNN, SpectralRNN
 from autapse.cells.rin import RIN
 from autapse.cells.rnn import IRNN, RNN
 from autapse.cells.time_delay import TimeDelay
-from autapse.cells.tree import Children, TreeCell
+from autapse.cells.tree import TreeCell
 from autapse.cells.tree_affine import TreeAffine, TreeTensor
 from autapse.cells.tree_lstm import NaryTreeLSTM, TreeLSTM
 from autapse.cells.ugrnn import UGRNN
@@ -37,7 +37,6 @@ __all__ = [
     "UGRNN",
     "Antisymmetric",
     "Cell",
-    "Children",
     "Clockwork",
     "Deep",
     "Delayed",

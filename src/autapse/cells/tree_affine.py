@@ -95,8 +95,7 @@ class TreeTensor(TreeAffine):
 
     def node(self, u: Tensor, children: list[State]) -> State:
         below = padded(children, self.most, u)
-        forms = torch.stack([below @ V @ below for V in self.weight_hh])
-        return (torch.tanh(u + self.weight_h @ below + forms),)
+        return (torch.tanh(u + self.weight_h @ below + self.weight_hh @ below @ below),)
 
     def compose(self, u: Tensor, children: Children | None) -> State:
         if children is None:

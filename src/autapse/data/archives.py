@@ -17,7 +17,7 @@ from autapse.data.decompress import BROKEN, DECOMPRESSORS, kind_of, unpack
 from autapse.data.reading import ODD, damaged, decompress, open_member
 
 
-class Tree(ABC):
+class FileTree(ABC):
     """Named files under one root; names are relative, with slashes."""
 
     root: Path
@@ -47,7 +47,7 @@ class Tree(ABC):
         return f"{self.root}/{name}"
 
 
-class Folder(Tree):
+class Folder(FileTree):
     """A folder on disk."""
 
     def __init__(self, root: Path) -> None:
@@ -61,7 +61,7 @@ class Folder(Tree):
         return files.read_bytes(self.root / name)
 
 
-class Zip(Tree):
+class Zip(FileTree):
     """A zip archive."""
 
     def __init__(self, root: Path, archive: zipfile.ZipFile) -> None:
@@ -76,7 +76,7 @@ class Zip(Tree):
             return file.read()
 
 
-class Tar(Tree):
+class Tar(FileTree):
     """A tar archive, compressed or not. It is decompressed once, in memory, because seeking in the stream is slow."""
 
     def __init__(self, root: Path) -> None:
@@ -132,7 +132,7 @@ def zip_archive(file: IO[bytes], path: object) -> Iterator[zipfile.ZipFile]:
 
 
 @contextmanager
-def open_tree(path: Path) -> Iterator[Tree]:
+def open_tree(path: Path) -> Iterator[FileTree]:
     """A folder, a .zip or a .tar (.tar.gz, .tgz, .tar.xz, .tar.bz2) as a tree."""
     if path.is_dir():
         yield Folder(path)

@@ -11,7 +11,10 @@ from autapse.records import Record
 from autapse.reproduce.curve import Curve
 from autapse.reproduce.recipe import Difference
 
-OTHERS = ("symbol_error_rate", "wrong_sequences", "nats_per_sequence", "free_running_error", "length_distance")
+OTHERS = (
+    *("symbol_error_rate", "wrong_sequences", "nats_per_sequence", "free_running_error", "length_distance"),
+    *("root_error", "node_error"),
+)
 SLACK = 0.5  # of the load average above the number of cores, until which a machine counts as quiet
 
 

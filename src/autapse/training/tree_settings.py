@@ -7,12 +7,12 @@ from autapse.training.model_config import TreeConfig
 
 TREES = Defaults(
     TreeConfig,
-    model={"hidden_size": (100,), "input_dropout": 0.3, "output_dropout": 0.5},
+    model={"hidden_size": (100,), "input_dropout": 0.4, "output_dropout": 0.5},
     training={
         "batch_size": 25,
-        "optimizer": "adamw",
-        "learning_rate": 2e-3,
-        "weight_decay": 0.05,
+        "optimizer": "adagrad",  # word vectors of rare words keep a high rate
+        "learning_rate": 0.05,
+        "weight_decay": 1e-5,
         "epochs": 20.0,
         "clip_norm": 5.0,
         "early_stop": 12,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from autapse import checks
-from autapse.data.archives import Tree, open_tree
+from autapse.data.archives import FileTree, open_tree
 from autapse.data.reading import damaged, text_lines, whole_number
 
 TASKS = 20
@@ -59,18 +59,18 @@ class _Story:
         return self.ask(*fields)
 
 
-def read_babi(source: Tree | Path, task: int, split: str) -> list[Question]:
+def read_babi(source: FileTree | Path, task: int, split: str) -> list[Question]:
     """The questions of one task (1 to 20) and split ("train" or "test"), from the unpacked folder or the archive."""
     if not 1 <= checks.integer("task", task) <= TASKS:
         checks.fail("task", f"be between 1 and {TASKS}", task)
     checks.one_of("split", split, SPLITS)
-    if isinstance(source, Tree):
+    if isinstance(source, FileTree):
         return _read(source, task, split)
     with open_tree(source) as tree:
         return _read(tree, task, split)
 
 
-def _read(tree: Tree, task: int, split: str) -> list[Question]:
+def _read(tree: FileTree, task: int, split: str) -> list[Question]:
     # The archive has the same file names under en-10k, hn and shuffled as well.
     wanted = re.compile(rf"(|.*/)en/qa{task}_[^/]+_{split}\.txt|qa{task}_[^/]+_{split}\.txt")
     matches = [name for name in tree.names() if wanted.fullmatch(name)]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from autapse.data.archives import Tree, open_tree
+from autapse.data.archives import FileTree, open_tree
 from autapse.data.formats.recordings import folder_of
 from autapse.data.reading import damaged
 
@@ -26,7 +26,7 @@ def read_cifar10(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.nda
     return np.concatenate(images), np.concatenate(labels), test_images, test_labels
 
 
-def _batch(tree: Tree, name: str) -> tuple[np.ndarray, np.ndarray]:
+def _batch(tree: FileTree, name: str) -> tuple[np.ndarray, np.ndarray]:
     content, where = tree.read(name), tree.where(name)
     if len(content) == 0 or len(content) % RECORD:
         damaged(where, f"byte {len(content)}", f"it ends inside a record; a record has {RECORD} bytes")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from autapse.data.archives import Tree, open_tree
+from autapse.data.archives import FileTree, open_tree
 from autapse.data.formats.npy import read_npz
 from autapse.data.formats.recordings import Recordings, folder_of, numbers
 from autapse.data.reading import damaged, read_bytes
@@ -35,7 +35,7 @@ def read_dsa(path: Path) -> Recordings:
     return Recordings(windows, activities - 1, subjects, subjects >= FIRST_TEST_SUBJECT)
 
 
-def _segments(tree: Tree) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _segments(tree: FileTree) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     folder = folder_of(tree, "a01/p1/s01.txt")
     matches = [match for name in tree.names() if (match := SEGMENT.fullmatch(name.removeprefix(folder)))]
     grid = list(product(*(sorted({match[group] for match in matches}) for group in (1, 2, 3))))
@@ -48,7 +48,7 @@ def _segments(tree: Tree) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return windows, activities, subjects
 
 
-def _segment(tree: Tree, name: str) -> np.ndarray:
+def _segment(tree: FileTree, name: str) -> np.ndarray:
     table = numbers(tree.read(name), tree.where(name), CHANNELS, ",")
     if len(table) != STEPS:
         damaged(tree.where(name), f"line {len(table)}", f"it has {len(table)} rows instead of {STEPS}")

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from autapse import checks
-from autapse.data.archives import Tree, open_tree
+from autapse.data.archives import FileTree, open_tree
 from autapse.data.filters import lowpass, median3
 from autapse.data.formats.recordings import Recordings, folder_of, numbers
 from autapse.data.reading import damaged
@@ -52,7 +52,7 @@ def channels(raw: np.ndarray) -> np.ndarray:  # [T, 6] -> [T, 9] float32
     return np.concatenate([body, rotation, total], axis=1).astype(np.float32)
 
 
-def _rows(tree: Tree, folder: str) -> list[tuple[int, int, int, int, int]]:
+def _rows(tree: FileTree, folder: str) -> list[tuple[int, int, int, int, int]]:
     """Experiment, user, activity, first and last sample of every labelled segment; samples are counted from 1."""
     name = tree.where(folder + LABELS)
     rows = []
@@ -66,7 +66,7 @@ def _rows(tree: Tree, folder: str) -> list[tuple[int, int, int, int, int]]:
     return rows
 
 
-def _recording(tree: Tree, folder: str, experiment: int, user: int) -> np.ndarray:  # [T, 6]
+def _recording(tree: FileTree, folder: str, experiment: int, user: int) -> np.ndarray:  # [T, 6]
     """Acceleration in g and rotation in rad/s, x y z each."""
     names = [f"{folder}{kind}_exp{experiment:02d}_user{user:02d}.txt" for kind in ("acc", "gyro")]
     acceleration, rotation = (numbers(tree.read(name), tree.where(name), 3) for name in names)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from autapse.data.archives import Tree, open_tree
+from autapse.data.archives import FileTree, open_tree
 from autapse.data.formats.recordings import Recordings, folder_of, numbers, whole_numbers
 from autapse.data.reading import damaged
 
@@ -29,7 +29,7 @@ def read_uci_har(path: Path) -> Recordings:
     return Recordings(windows, labels, subjects, is_test)
 
 
-def _part(tree: Tree, folder: str, part: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _part(tree: FileTree, folder: str, part: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     labels = _integers(tree, f"{folder}{part}/y_{part}.txt", ACTIVITIES, "the activity") - 1
     subjects = _integers(tree, f"{folder}{part}/subject_{part}.txt", SUBJECTS, "the subject", rows=len(labels))
     windows = np.empty((len(labels), STEPS, len(SIGNALS)), dtype=np.float32)
@@ -39,11 +39,11 @@ def _part(tree: Tree, folder: str, part: str) -> tuple[np.ndarray, np.ndarray, n
     return windows, labels, subjects
 
 
-def _integers(tree: Tree, name: str, high: int, what: str, rows: int | None = None) -> np.ndarray:
+def _integers(tree: FileTree, name: str, high: int, what: str, rows: int | None = None) -> np.ndarray:
     return whole_numbers(_table(tree, name, 1, rows)[:, 0], tree.where(name), 1, high, what)
 
 
-def _table(tree: Tree, name: str, columns: int, rows: int | None) -> np.ndarray:
+def _table(tree: FileTree, name: str, columns: int, rows: int | None) -> np.ndarray:
     table = numbers(tree.read(name), tree.where(name), columns)
     if rows is not None and len(table) != rows:
         damaged(tree.where(name), f"line {len(table)}", f"it has {len(table)} rows, but there are {rows} labels")

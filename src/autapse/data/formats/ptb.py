@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from autapse import checks
-from autapse.data.archives import Tree, open_tree
+from autapse.data.archives import FileTree, open_tree
 from autapse.data.reading import damaged, text_lines
 from autapse.data.vocabulary import UNKNOWN, Vocabulary
 
@@ -45,7 +45,7 @@ def read_ptb(path: Path, characters: bool = False) -> LanguageText:
     return LanguageText(vocabulary, ids)
 
 
-def _read(tree: Tree, file: str) -> list[list[str]]:
+def _read(tree: FileTree, file: str) -> list[list[str]]:
     """The words of each line, followed by <eos>."""
     name = _find(tree, file)
     lines = [line.split() for line in text_lines(tree.read(name), tree.where(name))]
@@ -56,7 +56,7 @@ def _read(tree: Tree, file: str) -> list[list[str]]:
     return lines
 
 
-def _find(tree: Tree, file: str) -> str:
+def _find(tree: FileTree, file: str) -> str:
     """The path of a file: at the root, or where simple-examples.tgz has it. Its other folders have other versions."""
     for folder in ("", "data/", "simple-examples/data/"):
         if any(name in (folder + file, folder + file + ".gz") for name in tree.names()):

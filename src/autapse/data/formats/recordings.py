@@ -11,7 +11,7 @@ from typing import NoReturn
 import numpy as np
 
 from autapse import checks
-from autapse.data.archives import Tree
+from autapse.data.archives import FileTree
 from autapse.data.decompress import DECOMPRESSORS
 from autapse.data.reading import damaged
 
@@ -29,7 +29,7 @@ class Recordings:
         return len(self.labels)
 
 
-def folder_of(tree: Tree, file: str) -> str:
+def folder_of(tree: FileTree, file: str) -> str:
     """The folder of `file` in a tree, with a slash at the end. Archives differ in their outer folders."""
     for name in sorted(tree.names(), key=len):
         plain = name.removesuffix(PurePosixPath(name).suffix) if PurePosixPath(name).suffix in DECOMPRESSORS else name
