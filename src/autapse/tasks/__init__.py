@@ -47,6 +47,7 @@ from autapse.tasks.repeat_copy import RepeatCopy
 from autapse.tasks.reverse import Reverse
 from autapse.tasks.reviews import IMDB, Yelp
 from autapse.tasks.series import Archive, OwnSeries
+from autapse.tasks.slow_and_fast import SlowAndFast
 from autapse.tasks.speech import Speech
 from autapse.tasks.stored import Stored
 from autapse.tasks.strokes import Strokes
@@ -56,7 +57,7 @@ from autapse.tasks.walk_variance import WalkVariance
 
 GENERATED: tuple[type[Generated], ...] = (
     *(Adding, Copy, RepeatCopy, AssociativeRecall, PrioritySort, Reverse, Dates),
-    *(Digits, Pointers, Walk, WalkVariance, Brackets, MackeyGlass, Pendulum, Strokes),
+    *(Digits, Pointers, SlowAndFast, Walk, WalkVariance, Brackets, MackeyGlass, Pendulum, Strokes),
 )
 STORED: tuple[type[Stored], ...] = (
     *(MNIST, FashionMNIST, CIFAR10, NoisyCIFAR10, HAR, DSA, Speech, Yelp, IMDB),
@@ -136,6 +137,7 @@ __all__ = [
     "RepeatCopy",
     "Reverse",
     "Signature",
+    "SlowAndFast",
     "Speech",
     "Split",
     "Stored",
