@@ -40,7 +40,7 @@ MAY_IMPORT = {
     "sequences": {"checks", "native"},  # where the rows of a batch are
     "unfold": BOTTOM | RULES | {"sequences"},
     "layers": LAYERS,
-    "models": MODELS,
+    "models": MODELS | {"data"},  # what people pass to a model: trees
     "data": BOTTOM,
     "tasks": BOTTOM | {"data"},  # tasks know no networks
     "results": BOTTOM | {"native"},  # where numbers come from, and pages made of them

@@ -7,6 +7,7 @@ from autapse.lazy import lazy
 if TYPE_CHECKING:
     from autapse import cells, gradient, models, native, solve, tasks, training, unfold
     from autapse.cells import Cell
+    from autapse.data.trees import Trees
     from autapse.layers import (
         ERNN,
         GRU,
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
         TimeDelay,
         from_torch,
     )
+    from autapse.layers.grid import Grid
+    from autapse.layers.learned_tree import LearnedTree
+    from autapse.layers.tree import Tree
     from autapse.training.loading import load
 
 __version__ = "0.1.0"
@@ -60,16 +64,20 @@ __all__ = [
     "FastGRNN",
     "FastRNN",
     "Feedforward",
+    "Grid",
     "Implicit",
     "ImplicitGRU",
     "ImplicitLSTM",
     "ImplicitMidpoint",
     "LeakyRNN",
+    "LearnedTree",
     "Memory",
     "OrthogonalRNN",
     "Recurrent",
     "SpectralRNN",
     "TimeDelay",
+    "Tree",
+    "Trees",
     "cells",
     "from_torch",
     "gradient",
@@ -90,6 +98,10 @@ __getattr__ = lazy(
         "autapse.layers": "ERNN GRU IRNN LSTM RIN RNN UGRNN Antisymmetric Clockwork Deep Delayed Equilibrium "
         "EquilibriumLinear EquilibriumTanh FastGRNN FastRNN Feedforward Implicit ImplicitGRU ImplicitLSTM "
         "ImplicitMidpoint LeakyRNN Memory OrthogonalRNN Recurrent SpectralRNN TimeDelay from_torch",
+        "autapse.data.trees": "Trees",
+        "autapse.layers.grid": "Grid",
+        "autapse.layers.learned_tree": "LearnedTree",
+        "autapse.layers.tree": "Tree",
         "autapse.training.loading": "load",
     },
 )

@@ -21,6 +21,9 @@ from autapse.cells.orthogonal import OrthogonalRNN, SpectralRNN
 from autapse.cells.rin import RIN
 from autapse.cells.rnn import IRNN, RNN
 from autapse.cells.time_delay import TimeDelay
+from autapse.cells.tree import Children, TreeCell
+from autapse.cells.tree_affine import TreeAffine, TreeTensor
+from autapse.cells.tree_lstm import NaryTreeLSTM, TreeLSTM
 from autapse.cells.ugrnn import UGRNN
 from autapse.docstrings import arguments, example, examples, inherited, prose
 
@@ -34,6 +37,7 @@ __all__ = [
     "UGRNN",
     "Antisymmetric",
     "Cell",
+    "Children",
     "Clockwork",
     "Deep",
     "Delayed",
@@ -49,9 +53,14 @@ __all__ = [
     "ImplicitMidpoint",
     "LeakyRNN",
     "Memory",
+    "NaryTreeLSTM",
     "OrthogonalRNN",
     "SpectralRNN",
     "TimeDelay",
+    "TreeAffine",
+    "TreeCell",
+    "TreeLSTM",
+    "TreeTensor",
 ]
 
 
@@ -64,6 +73,7 @@ def _complete_help(cell: type[Cell]) -> None:
 
 
 for _name in __all__:
-    if _name not in ("Cell", "EquilibriumRule", "FormCell"):  # base classes, with a help of their own
+    # Base classes have a help of their own, and so have cells of trees.
+    if _name not in ("Cell", "EquilibriumRule", "FormCell") and issubclass(globals()[_name], Cell):
         _complete_help(globals()[_name])
 EquilibriumRule.__doc__ = inherited(EquilibriumRule)

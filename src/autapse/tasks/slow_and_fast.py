@@ -15,10 +15,11 @@ from autapse.tasks.base import IGNORE, Data, Generated, Kind, Metric, Split, gen
 class SlowAndFast(Generated):
     """The first step shows a context; each burst after it oscillates at one of two periods; y is the exclusive or.
 
-    Channel 0 is the context, −1 or 1, at the first step, and 0 later. Channel 1 is sin(2π·t/period + phase) in bursts of
-    equal length, each with a random phase and one of the two periods. Both channels have noise. At the last step of a
-    burst the target is 1 if exactly one of the two holds: the context is 1, the burst has the second period. Other steps
-    have no target. So a network must tell the periods apart within a burst, and remember the context over all bursts.
+    Channel 0 is the context, −1 or 1, at the first step, and 0 later. Channel 1 is sin(2π·t/period + phase) in bursts
+    of equal length, each with a random phase and one of the two periods. Both channels have noise. At the last step of
+    a burst the target is 1 if exactly one of the two holds: the context is 1, the burst has the second period. Other
+    steps have no target. So a network must tell the periods apart within a burst, and remember the context over all
+    bursts.
 
     Args:
         bursts: Number of bursts.
