@@ -43,8 +43,9 @@ class Sizes:
 
     def __init__(self, quick: bool) -> None:
         self.steps, self.batch = (6, 3) if quick else (200, 64)
-        self.sizes: tuple[int, ...] = (8,) if quick else (128,)
-        self.repeats, self.seconds = (2, 0.1) if quick else (30, 4.0)
+        self.size = 8 if quick else 128  # units of the networks with delays
+        self.clockwork_sizes: tuple[int, ...] = (8,) if quick else (128, 256, 512)
+        self.repeats, self.seconds = (2, 0.1) if quick else (30, 5.0)
 
 
 def training_step(layer: Any, x: Tensor) -> None:
@@ -93,8 +94,8 @@ def measure(quick: bool, threads: int) -> dict[str, Any]:
     kept = set_flushing(True, threads)  # before anything else: no thread may have started
     torch.manual_seed(0)
     sizes, origin = Sizes(quick), Origin.here()
-    rows = [measure_delays(delays, size, sizes) for delays in DELAYS for size in sizes.sizes]
-    rows += [measure_clockwork(size, sizes) for size in sizes.sizes]
+    rows = [measure_delays(delays, sizes.size, sizes) for delays in DELAYS]
+    rows += [measure_clockwork(size, sizes) for size in sizes.clockwork_sizes]
     return {
         "settings": {"steps": sizes.steps, "batch": sizes.batch, "features": FEATURES},
         "hardware": origin.hardware,
