@@ -21,6 +21,7 @@ from autapse.tasks import (
     Digits,
     MackeyGlass,
     Pointers,
+    SlowAndFast,
     Task,
     Walk,
     WalkVariance,
@@ -109,7 +110,9 @@ def test_data_have_the_promised_form(task: Task, split):
     assert not data.inputs[past].any()
     if task.kind == "tagging":
         assert (data.targets[past] == IGNORE).all()
-        assert isinstance(task, Recall) or (data.targets[~past] != IGNORE).all()  # where only the answer counts
+        assert (
+            isinstance(task, Recall | SlowAndFast) or (data.targets[~past] != IGNORE).all()
+        )  # where only the answer counts
     if task.kind != "regression":
         assert set(np.unique(data.targets)) - {IGNORE} <= set(range(task.output_size))
 
@@ -187,6 +190,11 @@ BAD_OPTIONS = [
     (Copy, {"delay": 0}, "delay must be an integer of at least 1; got 0."),
     (Copy, {"memory": 0}, "memory must be an integer of at least 1; got 0."),
     (Copy, {"symbols": 1}, "symbols must be an integer of at least 2; got 1."),
+    (SlowAndFast, {"bursts": 0}, "bursts must be an integer of at least 1; got 0."),
+    (SlowAndFast, {"burst": 1}, "burst must be an integer of at least 2; got 1."),
+    (SlowAndFast, {"periods": (3.0, 3.0)}, "periods must be different; got (3.0, 3.0)."),
+    (SlowAndFast, {"periods": (1.0, 3.0)}, "periods must be a finite number at least 2; got 1.0."),
+    (SlowAndFast, {"noise": -0.1}, "noise must be a finite number at least 0; got -0.1."),
     (Pointers, {"places": 1}, "places must be an integer of at least 2; got 1."),
     (Pointers, {"hops": 0}, "hops must be an integer of at least 1; got 0."),
     (Pointers, {"tables": 0}, "tables must be an integer of at least 1; got 0."),

@@ -13,7 +13,7 @@ from autapse import checks
 from autapse.cells.base import Cell, uniform_, zeros_
 from autapse.cells.groups import group_of
 from autapse.forms import ACTIVATIONS, Form, Leaky, State
-from autapse.sequences.steps import rows_of_steps
+from autapse.sequences.steps import add_steps, rows_of_steps
 
 RunForm = Callable[[Form, Tensor, State, Sequence[int]], tuple[Tensor, Tensor]]
 
@@ -111,7 +111,7 @@ class Clockwork(Cell):
             column = size
             for other in reversed(slower):
                 width = other.initial.shape[1]
-                u = u + other.product(matrix[:, column : column + width], [t - 1 for t in due], counts)
+                u = other.add_product(u, matrix[:, column : column + width], [t - 1 for t in due], counts)
                 column += width
             initial = state[0][:, own]
             h, h_n = run(Leaky(matrix[:, :size], self.nonlinearity), u, (initial,), counts)
@@ -132,10 +132,10 @@ class _Group:
         """The states after each of these steps, of as many sequences."""
         return rows_of_steps(self.states, self.counts, self.initial, self._last(steps), counts)
 
-    def product(self, matrix: Tensor, steps: Sequence[int], counts: Sequence[int]) -> Tensor:
-        """`at`, times a matrix. A state that is read several times is multiplied once."""
+    def add_product(self, u: Tensor, matrix: Tensor, steps: Sequence[int], counts: Sequence[int]) -> Tensor:
+        """u plus `at` times a matrix. A state that is read several times is multiplied once."""
         states, initial = F.linear(self.states, matrix), F.linear(self.initial, matrix)
-        return rows_of_steps(states, self.counts, initial, self._last(steps), counts)
+        return add_steps(u, states, self.counts, initial, self._last(steps), counts)
 
     def _last(self, steps: Sequence[int]) -> list[int]:
         """The index of the last change at or before each step; -1 if there is none."""

@@ -50,6 +50,7 @@ from autapse.tasks.reverse import Reverse
 from autapse.tasks.reviews import IMDB, Yelp
 from autapse.tasks.series import Archive, OwnSeries
 from autapse.tasks.shapes import Shapes
+from autapse.tasks.slow_and_fast import SlowAndFast
 from autapse.tasks.speech import Speech
 from autapse.tasks.stored import Stored
 from autapse.tasks.strokes import Strokes
@@ -60,7 +61,7 @@ from autapse.tasks.walk_variance import WalkVariance
 
 GENERATED: tuple[type[Generated], ...] = (
     *(Adding, Copy, RepeatCopy, AssociativeRecall, PrioritySort, Reverse, Dates),
-    *(Digits, Pointers, Walk, WalkVariance, Brackets, MackeyGlass, Pendulum, Strokes),
+    *(Digits, Pointers, SlowAndFast, Walk, WalkVariance, Brackets, MackeyGlass, Pendulum, Strokes),
     *(Shapes, Expressions, ExpressionsText),
 )
 STORED: tuple[type[Stored], ...] = (
@@ -147,6 +148,7 @@ __all__ = [
     "Reverse",
     "Shapes",
     "Signature",
+    "SlowAndFast",
     "Speech",
     "Split",
     "Stored",

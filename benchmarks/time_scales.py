@@ -1,0 +1,153 @@
+"""The cost of delays and of clockwork groups, behind the table in docs/cells/time-scales.md.
+
+python benchmarks/time_scales.py --out benchmarks/results/time_scales.json    measure; about two minutes
+python benchmarks/time_scales.py --quick --out FILE                           the same with small sizes
+python benchmarks/time_scales.py --render                                     write the table of the page
+
+A training step is forward and backward. The two sides of a ratio take turns, and the best time of each counts. Before
+that, values and gradients of the kernels are compared with those of the plain PyTorch steps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import autapse
+from autapse import files
+from autapse.benchmark.denormals import set_flushing
+from autapse.benchmark.timing import interleaved
+from autapse.results.machine import Origin, software
+from autapse.results.page import fill_between, markdown_table
+from autapse.unfold import scan_fused, scan_reference
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "cells" / "time-scales.md"
+RESULTS = ROOT / "benchmarks" / "results" / "time_scales.json"
+START, END = "<!-- results -->", "<!-- end of results -->"
+FEATURES = 8
+DELAYS = ((1, 2), (1, 5, 20), (1, 4, 16, 64))
+PERIODS = (1, 2, 4, 8)
+BARS = {"delays": 1.2, "clockwork": 0.6}
+
+
+class Sizes:
+    """What is measured."""
+
+    def __init__(self, quick: bool) -> None:
+        self.steps, self.batch = (6, 3) if quick else (200, 64)
+        self.size = 8 if quick else 128  # units of the networks with delays
+        self.clockwork_sizes: tuple[int, ...] = (8,) if quick else (128, 256, 512)
+        self.repeats, self.seconds = (2, 0.1) if quick else (30, 5.0)
+
+
+def training_step(layer: Any, x: Tensor) -> None:
+    for parameter in layer.parameters():
+        parameter.grad = None
+    layer(x)[0].sum().backward()
+
+
+def check_equal(layer: Any, x: Tensor) -> None:
+    """Values and gradients of the kernels against the steps in plain PyTorch."""
+    cell, results = layer.cells["l0"], []
+    for scan in (scan_fused, scan_reference):
+        state = cell.initial_state(x.shape[1], x)
+        (h, *_), _ = scan(cell, x.flatten(0, 1), state, [x.shape[1]] * len(x))
+        results.append([h, *torch.autograd.grad(h.sum(), list(cell.parameters()))])
+    for found, expected in zip(*results, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3 * float(expected.detach().abs().max()))
+
+
+def measured(what: str, layer: Any, size: int, sizes: Sizes) -> dict[str, Any]:
+    """How many times longer a training step takes than that of the plain network with as many units."""
+    x = torch.randn(sizes.steps, sizes.batch, FEATURES)
+    check_equal(layer, x)
+    plain = autapse.RNN(FEATURES, size)
+    one, two = interleaved(
+        lambda: training_step(layer, x), lambda: training_step(plain, x), sizes.repeats, sizes.seconds
+    )
+    ratio = one.seconds / two.seconds
+    return {"what": what, "size": size, "seconds": one.seconds, "against": two.seconds, "ratio": round(ratio, 3)}
+
+
+def measure_delays(delays: tuple[int, ...], size: int, sizes: Sizes) -> dict[str, Any]:
+    """`cost` is what one more matrix product adds, in units of the whole plain network."""
+    row = measured(f"delays {', '.join(map(str, delays))}", autapse.Delayed(FEATURES, size, delays=delays), size, sizes)
+    return row | {"cost": round((row["ratio"] - 1) / (len(delays) - 1), 3), "bar": BARS["delays"]}
+
+
+def measure_clockwork(size: int, sizes: Sizes) -> dict[str, Any]:
+    layer = autapse.Clockwork(FEATURES, size, periods=PERIODS)
+    row = measured(f"periods {', '.join(map(str, PERIODS))}", layer, size, sizes)
+    return row | {"cost": row["ratio"], "bar": BARS["clockwork"]}
+
+
+def measure(quick: bool, threads: int) -> dict[str, Any]:
+    """All ratios, with facts about the machine."""
+    kept = set_flushing(True, threads)  # before anything else: no thread may have started
+    torch.manual_seed(0)
+    sizes, origin = Sizes(quick), Origin.here()
+    rows = [measure_delays(delays, sizes.size, sizes) for delays in DELAYS]
+    rows += [measure_clockwork(size, sizes) for size in sizes.clockwork_sizes]
+    return {
+        "settings": {"steps": sizes.steps, "batch": sizes.batch, "features": FEATURES},
+        "hardware": origin.hardware,
+        "software": software(),
+        "denormals_kept": list(kept),
+        "commit": origin.commit,
+        "rows": rows,
+    }
+
+
+def render(page: str, results: dict[str, Any]) -> str:
+    """A page with new text between its markers."""
+    hardware, settings = results["hardware"], results["settings"]
+    rows = []
+    for row in results["rows"]:
+        times = (f"{1e3 * row[name]:.1f} ms" for name in ("against", "seconds"))
+        rows.append([row["what"], row["size"], *times, f"{row['ratio']:.2f}×", f"{row['cost']:.2f}", f"{row['bar']:g}"])
+    heads = ["network", "units", "time of RNN", "time", "ratio", "cost", "bar"]
+    text = (
+        f"A training step on {settings['batch']} sequences of {settings['steps']} steps, {settings['features']} "
+        "features. *Cost* is what each delay but the first adds, and for clockwork groups the whole, in units of the "
+        "RNN. "
+        f"{hardware['cpu']}, {results['software']['threads']} threads, torch {results['software']['torch']}, commit "
+        f"{results['commit']}, `{results['command']}`."
+    )
+    return fill_between(page, START, END, f"{text}\n\n{markdown_table(heads, rows)}")
+
+
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="benchmarks/time_scales.py", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--out", type=Path, help="file for the results, as JSON")
+    parser.add_argument("--quick", action="store_true", help="small sizes")
+    parser.add_argument("--threads", type=int, default=1, help="threads of torch and of the kernels")
+    parser.add_argument("--render", action="store_true", help="write the page from the stored results")
+    chosen = parser.parse_args(words)
+    if chosen.render:
+        files.write_bytes(PAGE, render(PAGE.read_text(encoding="utf-8"), files.read_json(RESULTS)).encode())
+        print(f"{PAGE.relative_to(ROOT)}: written from {RESULTS.relative_to(ROOT)}")
+        return 0
+    if chosen.out is None:
+        parser.error("--out must name a file for the results")
+    start = time.time()
+    results = measure(chosen.quick, chosen.threads)
+    results |= {
+        "command": f"python benchmarks/time_scales.py {shlex.join(words)}",
+        "seconds": round(time.time() - start),
+    }
+    files.write_json(chosen.out, results)
+    for row in results["rows"]:
+        print(f"{row['what']:22} {row['size']:4}  {row['ratio']:.2f}×, cost {row['cost']:.2f} (bar {row['bar']:g})")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

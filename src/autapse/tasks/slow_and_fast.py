@@ -1,0 +1,86 @@
+"""A fast oscillation whose class depends on a slow context: two time scales in one sequence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from autapse import checks
+from autapse.tasks.base import IGNORE, Data, Generated, Kind, Metric, Split, generator, majority_error
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlowAndFast(Generated):
+    """The first step shows a context; each burst after it oscillates at one of two periods; y is the exclusive or.
+
+    Channel 0 is the context, −1 or 1, at the first step, and 0 later. Channel 1 is sin(2π·t/period + phase) in bursts
+    of equal length, each with a random phase and one of the two periods. Both channels have noise. At the last step of
+    a burst the target is 1 if exactly one of the two holds: the context is 1, the burst has the second period. Other
+    steps have no target. So a network must tell the periods apart within a burst, and remember the context over all
+    bursts.
+
+    Args:
+        bursts: Number of bursts.
+        burst: Steps of a burst.
+        periods: The two periods, in steps.
+        noise: Standard deviation of the noise.
+        train_size, validation_size, test_size: Number of sequences in each split.
+
+    Example:
+        >>> data = SlowAndFast(bursts=4, burst=10).split("test", seed=0)
+        >>> data.inputs.shape, (data.targets[0] >= 0).nonzero()[0].tolist()
+        ((2000, 40, 2), [9, 19, 29, 39])
+    """
+
+    bursts: int = 8
+    burst: int = 12
+    periods: tuple[float, float] = (3.0, 4.0)
+    noise: float = 0.3
+
+    name: ClassVar[str] = "slow-and-fast"
+    summary: ClassVar[str] = "name the period of each burst, in a context that was shown long before"
+    kind: ClassVar[Kind] = "tagging"
+    metric: ClassVar[Metric] = "error rate"
+    baseline_text: ClassVar[str] = "always the more frequent class"
+    solved: ClassVar[float | None] = 0.05
+    input_size = 2
+    output_size = 2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.integer("bursts", self.bursts, minimum=1)
+        checks.integer("burst", self.burst, minimum=2)
+        checks.number("noise", self.noise, low=0.0)
+        if not isinstance(self.periods, tuple | list) or len(self.periods) != 2:
+            checks.fail("periods", "be two numbers of steps, as in (3.0, 4.0)", self.periods)
+        first, second = (checks.number("periods", period, low=2.0) for period in self.periods)
+        if first == second:
+            checks.fail("periods", "be different", self.periods)
+        object.__setattr__(self, "periods", (first, second))
+
+    @property
+    def length(self) -> int:
+        """Steps T of every sequence."""
+        return self.bursts * self.burst
+
+    def split(self, split: Split, seed: int) -> Data:
+        rng, size = generator(split, seed), self.size(split)
+        context = rng.integers(0, 2, size)
+        which = rng.integers(0, 2, (size, self.bursts))
+        phase = rng.uniform(0, 2 * np.pi, (size, self.bursts, 1))
+        angle = 2 * np.pi / np.array(self.periods)[which][..., None] * np.arange(self.burst)
+        inputs = self.noise * rng.standard_normal((size, self.length, 2))
+        inputs[:, 0, 0] += 2 * context - 1
+        inputs[:, :, 1] += np.sin(angle + phase).reshape(size, self.length)
+        targets = np.full((size, self.length), IGNORE)
+        targets[:, self.burst - 1 :: self.burst] = which ^ context[:, None]
+        return Data(inputs.astype(np.float32), targets)
+
+    def baseline(self, data: Data) -> float:
+        return majority_error(data.targets)
+
+    def floor(self, data: Data) -> float | None:
+        """Not known: it depends on the noise."""
+        return None
