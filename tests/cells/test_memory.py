@@ -88,7 +88,9 @@ def test_the_memory_at_every_step_is_returned() -> None:
     assert not memory[3:, 1].any()
 
 
-CONTROLLERS = [name for name, cell in CELLS.items() if not (cell.is_solved or looks_ahead(cell))]
+# Delayed and timedelay carry more than one state; the slowest units of clockwork do not change in five steps.
+OTHERS = ("clockwork", "delayed", "timedelay")
+CONTROLLERS = [name for name, cell in CELLS.items() if not (cell.is_solved or looks_ahead(cell) or name in OTHERS)]
 
 
 @pytest.mark.parametrize("controller", [*CONTROLLERS, "ernn:inner_steps=2"])

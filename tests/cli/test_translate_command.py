@@ -74,7 +74,7 @@ def main_with_error(capsys, *words):
     [
         (
             "run pairs.tsv --task translator",
-            "--task must be one of file, forecast, translate, generate; got 'translator'",
+            "--task must be one of file, forecast, translate, generate, trees; got 'translator'",
         ),
         ("run pairs.tsv", "pairs.tsv has pairs of texts. To translate them, add --task translate."),
         ("run pairs.tsv --task translate --units letters", "units"),

@@ -29,9 +29,11 @@ from autapse.tasks import (
     NoisyCIFAR10,
     OwnSequences,
     OwnSeries,
+    OwnTrees,
     PTBCharacters,
     Speech,
     Stored,
+    TreeTask,
     Yelp,
 )
 from autapse.tasks.pos import encode, word_vocabularies
@@ -70,8 +72,8 @@ def make(kind: type[Stored], root, **options) -> Stored:
     return kind(**needed.get(kind, {}), **options)
 
 
-# Sequences to generate have their own tests, in test_own_sequences.py.
-READ = [kind for kind in STORED if kind is not OwnSequences]
+# Sequences to generate and trees have their own tests, in test_own_sequences.py and test_tree_tasks.py.
+READ = [kind for kind in STORED if not issubclass(kind, OwnSequences | TreeTask)]
 EVERY_TASK = pytest.mark.parametrize("kind", READ, ids=[kind.name for kind in READ])
 # A share of the training part is held out of these; the others have a validation part of their own.
 SHARED = [kind for kind in READ if kind not in (Speech, PTB, PTBCharacters, POS)]
@@ -219,7 +221,7 @@ BAD_OPTIONS = [
 
 @pytest.mark.parametrize(("kind", "options", "message"), BAD_OPTIONS)
 def test_bad_options_are_named(kind, options, message):
-    needed = {OwnSeries: OWN, OwnSequences: OWN, Archive: SET}.get(kind, {})
+    needed = {OwnSeries: OWN, OwnSequences: OWN, OwnTrees: OWN, Archive: SET}.get(kind, {})
     with pytest.raises(InputError) as error:
         kind(**needed, **options)
     assert str(error.value) == message
