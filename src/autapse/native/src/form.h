@@ -4,6 +4,7 @@
 #include "abi.h"
 #include "memory.h"
 #include "product.h"
+#include "sparse.h"
 
 namespace {
 
@@ -16,6 +17,7 @@ template <class T> struct Step {
     T *h, *c;                    // [count, O], [count, H]
     T* reserve;                  // [count, reserve_columns]; null if nothing is saved
     T* work;                     // scratch, [count, work_stride]
+    T* across;                   // scratch of the thread, for products with a sparse matrix
 
     const T *grad_h, *grad_c;    // gradients of the outputs, [count, O], [count, H]; null for zero
     T *dh, *dc;                  // in: gradient of this step's states; out: of the previous step's. Padded strides
@@ -50,6 +52,13 @@ template <class T> struct Outer {
     T* sum = nullptr;   // [cols, padded rows], set by the driver
 
     bool has_own_sum() const { return owner < 0; }
+};
+
+// The same for the entries of a sparse matrix.
+struct SparseOuter {
+    int64_t column;
+    Source source;
+    int64_t source_column;
 };
 
 // Rows [first, first + rows) of the drive u = W x + b, and where their gradient is.
@@ -87,12 +96,15 @@ template <class T> struct Form {
     const autapse_scan& p;
     List<Linear<T>> linears;
     List<Outer<T>> outers;
+    List<SparseOuter> sparse_outers;
     List<Total<T>> totals;
     List<DrivePart<T>> drives;
+    Sparse<T> sparse, sparse_back; // a sparse matrix and its transpose, set by the driver
 
     Form(const autapse_scan& problem, Scratch& scratch) : H(problem.hidden), O(problem.outputs), p(problem) {
         linears.reserve(scratch, problem.inner + 2);
         outers.reserve(scratch, problem.inner + 4);
+        sparse_outers.reserve(scratch, problem.inner);
         totals.reserve(scratch, problem.inner + 6);
         drives.reserve(scratch, 2);
     }
@@ -121,6 +133,10 @@ protected:
     void matrix_gradient(int64_t first, int64_t column, int64_t rows, Source source, int64_t source_column, int64_t cols,
                          bool again = false) {
         if (!p.grad_matrix) return;
+        if (p.sparse) {
+            sparse_outers.add({column, source, source_column});
+            return;
+        }
         if (!again) matrix_owner = outers.size();
         outers.add({out(p.grad_matrix) + first, column, rows, source, source_column, cols, again ? matrix_owner : -1});
     }

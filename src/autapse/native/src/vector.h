@@ -74,6 +74,21 @@ template <class T> INLINE T sum(Vec<T> v) {
     return total;
 }
 
+// Element n of the result is element index[n] of the two vectors in a row.
+template <class T> INLINE Vec<T> pick(Vec<T> low, Vec<T> high, const uint8_t* index) {
+#if defined(__AVX512F__) && AUTAPSE_VECTOR_BYTES == 64
+    if constexpr (sizeof(T) == 4) {
+        typedef uint8_t Bytes __attribute__((vector_size(lanes<T>)));
+        Bytes bytes;
+        __builtin_memcpy(&bytes, index, lanes<T>);
+        return (Vec<T>)_mm512_permutex2var_ps((__m512)low, (__m512i)__builtin_convertvector(bytes, IntVec<T>), (__m512)high);
+    }
+#endif
+    Vec<T> picked{};
+    for (int n = 0; n < lanes<T>; n++) picked[n] = index[n] < lanes<T> ? low[index[n]] : high[index[n] - lanes<T>];
+    return picked;
+}
+
 template <class T> INLINE Vec<T> clamp(Vec<T> x, T low, T high) {
     x = x < low ? splat(low) : x;
     return x > high ? splat(high) : x;
