@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         LeakyRNN,
         OrthogonalRNN,
         Recurrent,
+        Reservoir,
         SpectralRNN,
         from_torch,
     )
@@ -57,6 +58,7 @@ __all__ = [
     "LeakyRNN",
     "OrthogonalRNN",
     "Recurrent",
+    "Reservoir",
     "SpectralRNN",
     "cells",
     "from_torch",
@@ -77,7 +79,7 @@ __getattr__ = lazy(
         "autapse.cells": "Cell",
         "autapse.layers": "ERNN GRU IRNN LSTM RIN RNN UGRNN Antisymmetric Equilibrium EquilibriumLinear "
         "EquilibriumTanh FastGRNN FastRNN Implicit ImplicitGRU ImplicitLSTM ImplicitMidpoint LeakyRNN "
-        "OrthogonalRNN Recurrent SpectralRNN from_torch",
+        "OrthogonalRNN Recurrent Reservoir SpectralRNN from_torch",
         "autapse.training.loading": "load",
     },
 )

@@ -369,6 +369,7 @@ COLUMNS = {  # of the reserve, in units of H: what the kernels' sources list
     "RNN": 0,
     "OrthogonalRNN": 0,
     "LeakyRNN-tau=tensor": 1,  # y
+    "Reservoir-learn=True-topology=ring-nonlinearity=sigmoid": 1,  # y
     "ERNN-eta=per_step-max_length=3-inner_steps=2-alignment=exact": 3,  # y of two inner steps, the state between them
     "RIN-transitions=3": 2,  # g after each map but the last
     "FastGRNN": 2,

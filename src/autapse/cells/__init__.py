@@ -13,6 +13,7 @@ from autapse.cells.implicit_midpoint import ImplicitMidpoint
 from autapse.cells.leaky import LeakyRNN
 from autapse.cells.lstm import LSTM
 from autapse.cells.orthogonal import OrthogonalRNN, SpectralRNN
+from autapse.cells.reservoir import Reservoir
 from autapse.cells.rin import RIN
 from autapse.cells.rnn import IRNN, RNN
 from autapse.cells.ugrnn import UGRNN
@@ -39,6 +40,7 @@ __all__ = [
     "ImplicitMidpoint",
     "LeakyRNN",
     "OrthogonalRNN",
+    "Reservoir",
     "SpectralRNN",
 ]
 

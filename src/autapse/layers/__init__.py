@@ -60,6 +60,10 @@ class SpectralRNN(Layer):
     cell_type = cells.SpectralRNN
 
 
+class Reservoir(Layer):
+    cell_type = cells.Reservoir
+
+
 __all__ = [
     "ERNN",
     "GRU",
@@ -82,6 +86,7 @@ __all__ = [
     "LeakyRNN",
     "OrthogonalRNN",
     "Recurrent",
+    "Reservoir",
     "SpectralRNN",
     "Stream",
     "from_torch",

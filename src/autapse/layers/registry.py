@@ -38,6 +38,7 @@ LAYERS: dict[str, type[Layer]] = {
         layers.OrthogonalRNN,
         layers.SpectralRNN,
         layers.LeakyRNN,
+        layers.Reservoir,
         layers.ImplicitGRU,
         layers.ImplicitLSTM,
     )

@@ -78,10 +78,8 @@ template <class T> INLINE T sum(Vec<T> v) {
 template <class T> INLINE Vec<T> pick(Vec<T> low, Vec<T> high, const uint8_t* index) {
 #if defined(__AVX512F__) && AUTAPSE_VECTOR_BYTES == 64
     if constexpr (sizeof(T) == 4) {
-        typedef uint8_t Bytes __attribute__((vector_size(lanes<T>)));
-        Bytes bytes;
-        __builtin_memcpy(&bytes, index, lanes<T>);
-        return (Vec<T>)_mm512_permutex2var_ps((__m512)low, (__m512i)__builtin_convertvector(bytes, IntVec<T>), (__m512)high);
+        const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(index));
+        return (Vec<T>)_mm512_permutex2var_ps((__m512)low, _mm512_maskz_cvtepu8_epi32(0xffff, bytes), (__m512)high);
     }
 #endif
     Vec<T> picked{};
