@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import autapse
-from autapse import auto, cells, gradient, layers, models, sklearn, solve, training, unfold
+from autapse import auto, cells, gradient, layers, models, readouts, sklearn, solve, training, unfold
 from autapse.cells.base import constructor_arguments
 from autapse.diagnostics import plots
 from autapse.diagnostics.contraction import contraction
@@ -22,6 +22,7 @@ BASE = "a base class: its subclasses explain their arguments and have examples"
 NOT_EXPLAINED = {
     models.SequenceModel: BASE,
     layers.Layer: BASE,
+    readouts.LinearReadout: BASE,
     cells.FormCell: "a base class with the arguments of Cell",
     gradient.Solved: "a protocol",
     solve.NotConvergedWarning: "only the library makes it",
@@ -32,6 +33,7 @@ NO_EXAMPLE = {
     models.SequenceModel: BASE,
     sklearn.RecurrentEstimator: BASE,
     layers.Layer: BASE,
+    readouts.LinearReadout: BASE,
     cells.FormCell: "a base class: docs/extending.md has an example",
     gradient.Gradient: BASE,
     gradient.Solved: "a protocol",
@@ -65,7 +67,7 @@ def public(room: ModuleType) -> list[Any]:
     return [value for value in values if isinstance(value, type) or inspect.isfunction(value)]
 
 
-ROOMS = (training, auto, sklearn, models, autapse, layers, cells, gradient, unfold, solve)
+ROOMS = (training, auto, sklearn, models, autapse, layers, readouts, cells, gradient, unfold, solve)
 DRAWING = (plots.Panel, plots.ForecastPanel, plots.draw_svg, plots.plot_curves, plots.plot_forecasts)
 PUBLIC = list(dict.fromkeys([*(thing for room in ROOMS for thing in public(room)), contraction, *DRAWING]))
 

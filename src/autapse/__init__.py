@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from autapse.lazy import lazy
 
 if TYPE_CHECKING:
-    from autapse import cells, gradient, models, native, solve, tasks, training, unfold
+    from autapse import cells, gradient, models, native, readouts, solve, tasks, training, unfold
     from autapse.cells import Cell
     from autapse.layers import (
         ERNN,
@@ -66,6 +66,7 @@ __all__ = [
     "load",
     "models",
     "native",
+    "readouts",
     "solve",
     "tasks",
     "training",
@@ -75,7 +76,7 @@ __all__ = [
 __getattr__ = lazy(
     __name__,
     {
-        "autapse": "cells gradient models native solve tasks training unfold",
+        "autapse": "cells gradient models native readouts solve tasks training unfold",
         "autapse.cells": "Cell",
         "autapse.layers": "ERNN GRU IRNN LSTM RIN RNN UGRNN Antisymmetric Equilibrium EquilibriumLinear "
         "EquilibriumTanh FastGRNN FastRNN Implicit ImplicitGRU ImplicitLSTM ImplicitMidpoint LeakyRNN "
