@@ -77,6 +77,17 @@ def test_folds() -> None:
     np.testing.assert_allclose(readout.estimates, expected, rtol=1e-8)
 
 
+def test_relative_penalties_do_not_depend_on_the_unit_of_the_states() -> None:
+    states, targets = data()
+    for choose in ("gcv", 3):
+        one, other = (Ridge(PENALTIES, choose, relative=True).fit(s, targets) for s in (states, 1000 * states))
+        assert one.chosen == other.chosen
+        np.testing.assert_allclose(one(states), other(1000 * states), rtol=1e-7)
+    unit = float((states - states.mean(0)).square().sum(0).mean())
+    expected = sklearn.linear_model.Ridge(alpha=0.1 * unit).fit(states, targets)
+    np.testing.assert_allclose(Ridge(0.1, relative=True).fit(states, targets).weight, expected.coef_, rtol=1e-8)
+
+
 def test_a_noisy_target_gets_a_larger_penalty() -> None:
     states = torch.randn(60, 40, dtype=torch.float64)
     clear = states @ torch.randn(40, 1, dtype=torch.float64)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from autapse.models import Forecaster
-    from autapse.training import ForecastReport
+    from autapse.training import ForecastReport, Summary
 
 OPTION = "--forecast"
 NAMES = {"model": "this model", "last season": "last season (trivial)", "last value": "last value (trivial)"}
@@ -73,11 +73,13 @@ def _listed(names: tuple[str, ...]) -> str:
     return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
 
 
-def finish(console: Any, folder: Path, task: Forecasting, best_step: int) -> None:
+def finish(console: Any, folder: Path, task: Forecasting, summary: Summary) -> None:
     """Score the forecasts of a run, print them beside simple predictors, and draw the last one."""
     from autapse.training import forecast_report, load
 
-    if best_step == 0:
+    if summary.stopped_by == "closed form":
+        console.print("The network is fixed. Its head was solved by ridge regression; there is nothing to train.")
+    elif summary.best_step == 0:
         console.print("The network found nothing to add to the straight line through the window, which is the model.")
     model: Any = load(folder, trust=True)  # its cell was imported for the training
     if not len(task.part("test").windows):

@@ -50,5 +50,5 @@ def main(words: list[str]) -> int:
         if summary:
             print_summary(console, summary, config)
             if isinstance(config.task, Forecasting):
-                forecast.finish(console, folder, config.task, summary.best_step)
+                forecast.finish(console, folder, config.task, summary)
     return 0

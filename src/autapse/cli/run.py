@@ -175,7 +175,7 @@ def _train_one(
             write_choice(folder, choice)
         print_summary(console, summary, config)
         if isinstance(config.task, Forecasting):
-            forecast.finish(console, folder, config.task, summary.best_step)
+            forecast.finish(console, folder, config.task, summary)
         console.print(f"\nrun: {folder}")
     return summary
 

@@ -65,6 +65,8 @@ class Ridge(LinearReadout):
         penalty: λ. Of several, the one is used whose errors on new states are estimated to be smallest.
         choose: how these errors are estimated: "gcv" (generalised cross-validation), or a number of folds. A fold has
             blocks of 50 consecutive rows.
+        relative: multiply the penalties by the mean over the units of Σ (h − h̄)², so that the unit and the number of the
+            states do not matter.
 
     >>> h, _ = autapse.Reservoir(1, 50)(torch.linspace(0, 9, 200).view(-1, 1, 1))
     >>> readout = autapse.readouts.Ridge((1e-6, 1e-3, 1.0)).fit(h[50:], torch.linspace(0, 9, 200).view(-1, 1, 1)[49:-1])
@@ -72,15 +74,18 @@ class Ridge(LinearReadout):
     (1e-06, torch.Size([200, 1, 1]))
     """
 
-    def __init__(self, penalty: float | Sequence[float] = 1e-6, choose: str | int = "gcv") -> None:
+    def __init__(
+        self, penalty: float | Sequence[float] = 1e-6, choose: str | int = "gcv", relative: bool = False
+    ) -> None:
         super().__init__()
         several = (penalty,) if isinstance(penalty, int | float) and not isinstance(penalty, bool) else tuple(penalty)
         self.penalties = [checks.number("penalty", one, low=0.0) for one in several]
         if not self.penalties:
             checks.fail("penalty", "be a number, or several", penalty)
         self.choose = self._checked_choice(choose)
+        self.relative = checks.boolean("relative", relative)
         self.chosen: float | None = None
-        """The penalty that is used."""
+        """The one of the given penalties that is used."""
         self.estimates: list[float] = []
         """The estimated mean squared error on new states, for each penalty; empty if there is only one."""
         self.reset()
@@ -140,19 +145,26 @@ class Ridge(LinearReadout):
         total = self._folds[0]
         for one in self._folds[1:]:
             total = total + one
-        if len(self.penalties) == 1:
+        sums = total.centered
+        penalties = self._absolute(sums)
+        if len(penalties) == 1:
             self.chosen, self.estimates = self.penalties[0], []
-            self._keep(total, _cholesky(total.centered, self.chosen))
+            self._keep(total, _cholesky(sums, penalties[0]))
             return self
-        spectrum = _Spectrum.of(total.centered)
+        spectrum = _Spectrum.of(sums)
         if self.choose == "gcv":
-            self.estimates = [spectrum.generalised(penalty, total.count) for penalty in self.penalties]
+            self.estimates = [spectrum.generalised(penalty, total.count) for penalty in penalties]
         else:
             self.estimates = self._held_out(total)
-        best = min(range(len(self.penalties)), key=self.estimates.__getitem__)
+        best = min(range(len(penalties)), key=self.estimates.__getitem__)
         self.chosen = self.penalties[best]
-        self._keep(total, spectrum.weight(self.chosen))
+        self._keep(total, spectrum.weight(penalties[best]))
         return self
+
+    def _absolute(self, sums: Sums) -> list[float]:
+        """The penalties as they are added to the sums of the states."""
+        unit = float(sums.features.diagonal().mean()) if self.relative else 1.0
+        return [penalty * unit for penalty in self.penalties]
 
     def fit(self, states: Any, targets: Any) -> Ridge:
         """`reset`, `add` and `solve`: weights from these states alone.
@@ -181,8 +193,9 @@ class Ridge(LinearReadout):
         errors = torch.zeros(len(self.penalties), dtype=torch.float64)
         for fold in used:
             rest = total - fold
-            spectrum = _Spectrum.of(rest.centered)
-            for n, penalty in enumerate(self.penalties):
+            sums = rest.centered
+            spectrum = _Spectrum.of(sums)
+            for n, penalty in enumerate(self._absolute(sums)):
                 weight = spectrum.weight(penalty)
                 errors[n] += _squared_error(fold, weight, rest.target / rest.count - rest.state / rest.count @ weight)
         return (errors / total.count).tolist()
