@@ -56,10 +56,29 @@ class Network:
         """The equation for one sequence: x [D], each state [S]."""
         return self.equation(parameters, self.options, x, state, t)
 
+    def output(self, parameters: Raw, state: State) -> Tensor:
+        """The output that belongs to a state of one sequence."""
+        return deep_output(parameters, self.options, state) if self.name == "Deep" else state[0]
+
     def state_sizes(self, hidden_size: int = H) -> tuple[int, ...]:
-        if self.name != "LSTM":
+        if self.name == "Memory":
+            return memory_sizes(self.options, hidden_size)
+        name = inner_of(self.options)[0] if self.name == "Deep" else self.name
+        if name != "LSTM":
             return (hidden_size,)
         return (self.options.get("proj_size") or hidden_size, hidden_size)
+
+    def output_size(self, hidden_size: int = H) -> int:
+        if self.options.get("output_depth"):
+            return int(self.options.get("width") or hidden_size)
+        if self.options.get("group_output") == "last":
+            return hidden_size // int(self.options["groups"])
+        return self.state_sizes(hidden_size)[0]
+
+    def initial_state(self, parameters: Raw, hidden_size: int = H) -> State:
+        """The state before the first step, for one sequence."""
+        zeros = tuple(torch.zeros(size, dtype=torch.float64) for size in self.state_sizes(hidden_size))
+        return memory_start(parameters, self.options, zeros) if self.name == "Memory" else zeros
 
     def random_state(self, *batch: int, hidden_size: int = H, dtype: torch.dtype = torch.float64) -> State:
         return tuple(torch.randn(*batch, size, dtype=dtype) for size in self.state_sizes(hidden_size))
@@ -132,7 +151,7 @@ def unroll(
             for t, position in enumerate(reversed(range(len(rows))) if backwards else range(len(rows)), start):
                 state = network.step(parameters, rows[position], state, t)
                 trace[position] = state
-            outputs.append([s[0] for s in trace])
+            outputs.append([network.output(parameters, s) for s in trace])
             final.append(state)
             traces.append(trace)
         rows = [torch.cat(parts) for parts in zip(*outputs, strict=True)]
@@ -327,6 +346,10 @@ def spectral(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> Stat
     return (ACT[o.get("nonlinearity", "tanh")](p["weight_ih"] @ x + R @ h + plus(p, "bias_h")),)
 
 
+def feedforward(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
+    return (ACT[o.get("nonlinearity", "tanh")](p["weight_ih"] @ x + plus(p, "bias_h")),)
+
+
 def leaky(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
     (h,) = state
     if o.get("learn_tau"):
@@ -388,6 +411,164 @@ def implicit_midpoint(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int
         rate = act(W @ y - o.get("diffusion", 0.01) * y + p["weight_ih"] @ x + plus(p, "bias_h"))
         h = previous + o.get("step", 0.1) * rate
     return (h,)
+
+
+def inner_of(o: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The class and the options of the cell inside a deep one: "ernn:inner_steps=2" is ERNN and {"inner_steps": 2}."""
+    name, *words = o.get("cell", "rnn").split(":")
+    pairs = (word.split("=") for word in words)
+    (known,) = (known for known in _EQUATIONS if known.lower() == name)
+    return known, {key: int(value) if value.isdigit() else value for key, value in pairs}
+
+
+def deep_act(o: dict[str, Any]) -> Callable[[Tensor], Tensor]:
+    """That of the inner cell, if it has only one."""
+    name, inner = inner_of(o)
+    own = "relu" if name in ("IRNN", "RIN", "ERNN") else inner.get("nonlinearity", "tanh")
+    return ACT[o.get("nonlinearity") or own]
+
+
+def maps_of(p: Raw, o: dict[str, Any], prefix: str, g: Tensor) -> Tensor:
+    for i in range(o.get(f"{prefix}_depth", 1 if prefix == "transition" else 0)):
+        here = {name.removeprefix(f"{prefix}_maps.{i}."): value for name, value in p.items()}
+        V = below_only(here["weight"], o) if prefix == "transition" else here["weight"]
+        y = deep_act(o)(V @ g + plus(here, "bias"))
+        if o.get("skip"):
+            y = y + (here["shortcut"] @ g if "shortcut" in here else g)
+        g = y
+    return g
+
+
+def groups_of(o: dict[str, Any], n: int) -> list[int]:
+    """The group of each unit, where groups are of equal size."""
+    return [unit // (n // o["groups"]) for unit in range(n)]
+
+
+def below_only(W: Tensor, o: dict[str, Any]) -> Tensor:
+    """W without its entries from a group to a group below, for each block of rows."""
+    if "groups" not in o:
+        return W
+    n = W.shape[1]
+    group = groups_of(o, n)
+    kept = [[W[i, j] if group[j] <= group[i % n] else W.new_zeros(()) for j in range(n)] for i in range(len(W))]
+    return torch.stack([torch.stack(row) for row in kept])
+
+
+def deep(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
+    name, options = inner_of(o)
+    own = {key.removeprefix("inner."): value for key, value in p.items() if key.startswith("inner.")}
+    if "groups" in o:
+        group = groups_of(o, len(state[0]))
+        own["weight_hh"] = below_only(own["weight_hh"], o)
+        if o.get("group_input") == "first":
+            rows = [row if group[i % len(group)] == 0 else 0 * row for i, row in enumerate(own["weight_ih"])]
+            own["weight_ih"] = torch.stack(rows)
+    h, *others = _EQUATIONS[name](own, options, maps_of(p, o, "input", x), state, t)
+    return (maps_of(p, o, "transition", h), *others)
+
+
+def deep_output(p: Raw, o: dict[str, Any], state: State) -> Tensor:
+    h = state[0]
+    if o.get("group_output") == "last":
+        group = groups_of(o, len(h))
+        h = torch.stack([unit for unit, of in zip(h, group, strict=True) if of == o["groups"] - 1])
+    return maps_of(p, o, "output", h)
+
+
+# Explicit memory: everything for one head, one slot and one number after the other ----------------------------------
+
+MEMORY: dict[str, Any] = {"slots": 5, "width": 3}  # small
+BESIDE = {"lstm": lstm, "gru": gru, "rnn": rnn}  # controllers
+
+
+def memory_sizes(o: dict[str, Any], hidden_size: int) -> tuple[int, ...]:
+    reads, writes, slots, width = o.get("read_heads", 1), o.get("write_heads", 1), o["slots"], o["width"]
+    others = (hidden_size,) if o.get("controller", "lstm") == "lstm" else ()
+    return (hidden_size + reads * width, *others, slots * width, (reads + writes) * slots)
+
+
+def memory_start(p: Raw, o: dict[str, Any], zeros: State) -> State:
+    *others, memory, addresses = zeros
+    memory = p["first_memory"].reshape(-1) if "first_memory" in p else memory + 1e-6
+    if "first_address" in p:
+        addresses = torch.cat([torch.exp(row) / torch.exp(row).sum() for row in p["first_address"]])
+    else:
+        uniform = o.get("initial_address") == "uniform"
+        places = range(len(addresses))
+        values = [1 / o["slots"] if uniform else float(i % o["slots"] == 0) for i in places]
+        addresses = torch.tensor(values, dtype=addresses.dtype)
+    return (*others, memory, addresses)
+
+
+def softplus(a: Tensor) -> Tensor:
+    return torch.log(1 + torch.exp(a))
+
+
+def shares(values: Sequence[Tensor]) -> list[Tensor]:
+    total = sum(torch.exp(v) for v in values)
+    return [torch.exp(v) / total for v in values]
+
+
+def similar(kind: str, key: Tensor, slot: Tensor) -> Tensor:
+    product = sum(k * m for k, m in zip(key, slot, strict=True))
+    if kind == "dot":
+        return product  # type: ignore[return-value]
+    lengths = [sum(v * v for v in vector) + 1e-6 for vector in (key, slot)]
+    return product / (lengths[0] * lengths[1]) ** 0.5  # type: ignore[operator]
+
+
+def memory(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
+    reads, writes, N, W = o.get("read_heads", 1), o.get("write_heads", 1), o["slots"], o["width"]
+    how, kind, reach = o.get("addressing", "content+location"), o.get("similarity", "cosine"), o.get("shifts", 1)
+    by_content, by_location = "content" in how, "location" in how
+    output, *others, flat_memory, flat_addresses = state
+    H = len(output) - reads * W
+    M = [flat_memory[i * W : (i + 1) * W] for i in range(N)]
+    inside = {name.removeprefix("controller."): value for name, value in p.items() if name.startswith("controller.")}
+    both, h = torch.cat([x, output[H:]]), output[:H]
+    if o.get("controller") == "feedforward":
+        new: State = (torch.tanh(inside["weight_ih"] @ both + plus(inside, "bias_h")),)
+    else:
+        new = BESIDE[o.get("controller", "lstm")](inside, {}, both, (h, *others), t)
+    numbers = iter(p["weight_heads"] @ new[0] + plus(p, "bias_heads"))
+
+    def take(heads: int, count: int) -> list[Tensor]:
+        return [torch.stack([next(numbers) for _ in range(count)]) for _ in range(heads)]
+
+    heads = reads + writes
+    keys = [torch.tanh(key) for key in take(heads if by_content else 0, W)]
+    add = [torch.tanh(a) for a in take(writes, W)]
+    beta = [softplus(b) for b in take(heads if by_content else 0, 1)]
+    gamma = [1 + softplus(c) for c in take(heads if by_location else 0, 1)]
+    gate = [sigmoid(g) for g in take(heads if by_content and by_location else 0, 1)]
+    erase = [sigmoid(e) for e in take(writes, W)]
+    moves = [shares(list(m)) for m in take(heads if by_location else 0, 2 * reach + 1)]
+
+    addresses = []
+    for n in range(heads):
+        w = list(flat_addresses[n * N : (n + 1) * N])
+        if by_content:
+            content = shares([beta[n][0] * similar(kind, keys[n], M[i]) for i in range(N)])
+            w = [gate[n][0] * c + (1 - gate[n][0]) * b for c, b in zip(content, w, strict=True)] if gate else content
+        if by_location:
+            moved = []
+            for i in range(N):  # a move by m brings to slot i what was at slot i − m
+                by = {m: moves[n][reach - m] for m in range(-reach, reach + 1)}
+                moved.append(sum(share * w[(i - m) % N] for m, share in by.items()))
+            powers = [torch.clamp(v, min=torch.finfo(v.dtype).eps ** 2) ** gamma[n][0] for v in moved]  # type: ignore[call-overload]
+            w = [power / sum(powers) for power in powers]
+        addresses.append(w)
+
+    for i in range(N):
+        slot = M[i]
+        for n in range(writes):
+            slot = slot * (1 - addresses[reads + n][i] * erase[n])
+        for n in range(writes):
+            slot = slot + addresses[reads + n][i] * add[n]
+        M[i] = slot
+    read = [sum(w * m for w, m in zip(addresses[n], M, strict=True)) for n in range(reads)]
+    flat_addresses = torch.stack([v for w in addresses for v in w])
+    return (torch.cat([new[0], *read]), *new[1:], torch.cat(M), flat_addresses)
 
 
 # The list -----------------------------------------------------------------------------------------------------------
@@ -479,7 +660,39 @@ _SOLVED_VARIANTS: list[tuple[str, dict[str, Any]]] = [
 SOLVED = [Network(name, {}, equation) for name, equation in _SOLVED.items()]
 SOLVED_VARIANTS = [*SOLVED, *[Network(name, options, _SOLVED[name]) for name, options in _SOLVED_VARIANTS]]
 
-every_layer = pytest.mark.parametrize("network", [*BASIC, *SOLVED], ids=str)
-every_variant = pytest.mark.parametrize("network", [*VARIANTS, *SOLVED_VARIANTS], ids=str)
+_COMPOSED_VARIANTS: list[dict[str, Any]] = [
+    {"cell": "gru", "input_depth": 1, "transition_depth": 2, "output_depth": 1, "skip": True, "width": 5},
+    {"cell": "lstm", "output_depth": 2, "nonlinearity": "relu", "width": 3},
+    {"cell": "lstm", "input_depth": 2, "transition_depth": 0},
+    {"skip": True, "transition_depth": 2},
+    {"cell": "rin", "transition_depth": 2},
+    {"cell": "ernn:eta=per_step:max_length=3", "skip": True},
+    {"cell": "rnn:nonlinearity=relu", "groups": 2},
+    {"cell": "gru", "transition_depth": 0, "groups": 2, "group_input": "first", "group_output": "last"},
+]
+# Networks made of another one: some have a form and a kernel, some do not.
+COMPOSED = [Network("Deep", {}, deep)]
+COMPOSED_VARIANTS = [*COMPOSED, *[Network("Deep", options, deep) for options in _COMPOSED_VARIANTS]]
+
+# Networks that read no state. They have no form and no kernel either.
+POINTWISE = [Network("Feedforward", {}, feedforward)]
+POINTWISE_VARIANTS = [*POINTWISE, Network("Feedforward", {"nonlinearity": "relu"}, feedforward)]
+
+_MEMORIES: list[dict[str, Any]] = [
+    {"controller": "gru", "read_heads": 2, "write_heads": 2},
+    {"controller": "feedforward", "addressing": "content", "similarity": "dot", "read_heads": 2},
+    {"controller": "rnn", "addressing": "location", "shifts": 2, "initial_address": "uniform"},
+    {"initial_memory": "learned", "initial_address": "learned"},
+]
+# Networks with a memory beside them: no form, and states that do not start at zero.
+BESIDE_MEMORY = [Network("Memory", MEMORY, memory)]
+MEMORY_VARIANTS = [*BESIDE_MEMORY, *[Network("Memory", MEMORY | options, memory) for options in _MEMORIES]]
+
+every_layer = pytest.mark.parametrize("network", [*BASIC, *SOLVED, *COMPOSED, *POINTWISE, *BESIDE_MEMORY], ids=str)
+every_variant = pytest.mark.parametrize(
+    "network",
+    [*VARIANTS, *SOLVED_VARIANTS, *COMPOSED_VARIANTS, *POINTWISE_VARIANTS, *MEMORY_VARIANTS],
+    ids=str,
+)
 every_form_layer = pytest.mark.parametrize("network", BASIC, ids=str)
 every_form_variant = pytest.mark.parametrize("network", VARIANTS, ids=str)

@@ -29,7 +29,7 @@ from autapse.cli.run import parse_task
 from autapse.layers.registry import LAYERS, parse_network
 from autapse.reproduce import find_recipe, recipes_below
 from autapse.tasks import TASKS
-from autapse.training import ModelConfig, TrainingConfig
+from autapse.training import ModelConfig, TrainingConfig, TranslatorConfig
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -199,6 +199,11 @@ def table(page: str, heading: str, first: str) -> dict[str, Any]:
 @pytest.mark.parametrize(("first", "config"), [("model", ModelConfig), ("training", TrainingConfig)])
 def test_settings_are_listed_with_their_defaults(first: str, config: type) -> None:
     assert table("training.md", "Settings", first) == {f.name: f.default for f in dataclasses.fields(config)}
+
+
+def test_settings_of_a_translator_are_listed_with_their_defaults() -> None:
+    fields = dataclasses.fields(TranslatorConfig)
+    assert table("translating.md", "Settings", "model") == {f.name: f.default for f in fields}
 
 
 @pytest.mark.parametrize("name", TASKS)

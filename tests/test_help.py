@@ -17,6 +17,7 @@ from autapse import auto, cells, gradient, layers, models, readouts, sklearn, so
 from autapse.cells.base import constructor_arguments
 from autapse.diagnostics import plots
 from autapse.diagnostics.contraction import contraction
+from autapse.diagnostics.memory import MemoryTrace, memory_trace
 
 BASE = "a base class: its subclasses explain their arguments and have examples"
 NOT_EXPLAINED = {
@@ -55,8 +56,12 @@ NO_EXAMPLE = {
     plots.Panel: "needs matplotlib, which is optional",
     plots.ForecastPanel: "needs matplotlib, which is optional",
     plots.plot_forecasts: "needs matplotlib, which is optional",
+    plots.AttentionPanel: "needs matplotlib, which is optional",
+    plots.plot_attention: "needs matplotlib, which is optional",
     training.ForecastErrors: "`forecast_errors` returns it and has an example",
     training.ForecastReport: "`forecast_report` returns it and has an example",
+    MemoryTrace: "`memory_trace` returns it and has an example",
+    plots.draw_memory: "needs matplotlib, which is optional",
     plots.draw_svg: "needs matplotlib, which is optional",
     plots.plot_curves: "needs matplotlib, which is optional",
 }
@@ -68,8 +73,12 @@ def public(room: ModuleType) -> list[Any]:
 
 
 ROOMS = (training, auto, sklearn, models, autapse, layers, readouts, cells, gradient, unfold, solve)
-DRAWING = (plots.Panel, plots.ForecastPanel, plots.draw_svg, plots.plot_curves, plots.plot_forecasts)
-PUBLIC = list(dict.fromkeys([*(thing for room in ROOMS for thing in public(room)), contraction, *DRAWING]))
+DRAWING = (
+    *(plots.Panel, plots.ForecastPanel, plots.draw_svg, plots.plot_curves, plots.plot_forecasts),
+    *(plots.AttentionPanel, plots.draw_attention, plots.plot_attention, plots.draw_memory),
+)
+PROBES = (contraction, memory_trace, MemoryTrace)
+PUBLIC = list(dict.fromkeys([*(thing for room in ROOMS for thing in public(room)), *PROBES, *DRAWING]))
 
 
 def name_of(thing: Any) -> str:

@@ -53,6 +53,11 @@ def inherited(kind: type) -> str | None:
     return text.replace(first, f"{first}\n\nArgs:\n{added}", 1) if added else text
 
 
+def examples(doc: str | None) -> str:
+    """The examples at the end of a docstring; empty if there are none."""
+    return clean(doc or "")[len(clean(doc or "").partition(">>> ")[0]) :]
+
+
 def example(layer: str) -> str:
     """An example for a layer with 3 features and 4 units, given as code that makes it."""
     return f">>> output, h_n = {layer}(torch.zeros(5, 2, 3))\n>>> output.shape\ntorch.Size([5, 2, 4])"

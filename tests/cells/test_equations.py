@@ -10,6 +10,7 @@ import torch
 import autapse
 from networks import (
     BASIC,
+    MEMORY_VARIANTS,
     SOLVED_VARIANTS,
     VARIANTS,
     D,
@@ -36,7 +37,10 @@ def by_equation(network: Network, cell: Any, x: torch.Tensor, state: tuple[torch
 
 # forget_bias needs a bias, and says so: see test_cell_errors.py
 WITH_AND_WITHOUT_BIAS = [
-    (n, bias) for n in [*VARIANTS, *SOLVED_VARIANTS] for bias in (True, False) if bias or "forget_bias" not in n.options
+    (n, bias)
+    for n in [*VARIANTS, *SOLVED_VARIANTS, *MEMORY_VARIANTS]
+    for bias in (True, False)
+    if bias or "forget_bias" not in n.options
 ]
 
 
@@ -78,10 +82,10 @@ def test_a_step_of_ernn_takes_the_rate_of_its_position_and_holds_the_last(positi
 
 
 @every_variant
-def test_state_defaults_to_zeros(network: Network) -> None:
+def test_the_state_has_a_default(network: Network) -> None:
     cell, x = network.cell(), torch.randn(B, D, dtype=torch.float64)
-    zeros = tuple(torch.zeros(B, size, dtype=torch.float64) for size in network.state_sizes())
-    close(as_tuple(cell(x)), by_equation(network, cell, x, zeros))
+    start = tuple(part.expand(B, -1) for part in network.initial_state(raw(cell)))
+    close(as_tuple(cell(x)), by_equation(network, cell, x, start))
 
 
 @every_variant
@@ -104,8 +108,11 @@ def test_drive_prepare_and_step_make_up_the_cell(network: Network) -> None:
         state = cell.step(drive[t], state, weights, t)
         close(state, expected)
     assert cell.state_sizes == network.state_sizes()
-    assert cell.output(state) is state[0]
-    assert cell.output_size == network.state_sizes()[0]
+    if network.output_size() == network.state_sizes()[0] and "output_depth" not in network.options:
+        assert cell.output(state) is state[0]
+    outputs = [network.output(raw(cell), tuple(s[b] for s in state)) for b in range(B)]
+    close(cell.output(state), torch.stack(outputs))
+    assert cell.output_size == network.output_size()
     close(cell.driver()(x), drive)
 
 

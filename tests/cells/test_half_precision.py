@@ -9,13 +9,13 @@ import pytest
 import torch
 
 import autapse
-from networks import SOLVED_VARIANTS, VARIANTS, D, H, Network
+from networks import COMPOSED_VARIANTS, SOLVED_VARIANTS, VARIANTS, D, H, Network
 
 HALF = [torch.bfloat16, torch.float16]
 every_half = pytest.mark.parametrize("dtype", HALF, ids=str)
 T, B = 3, 2
 # The slope of EquilibriumTanh is infinite at 0, where a rounding of the input moves a state by any amount.
-SMOOTH = [network for network in [*VARIANTS, *SOLVED_VARIANTS] if network.name != "EquilibriumTanh"]
+SMOOTH = [n for n in [*VARIANTS, *SOLVED_VARIANTS, *COMPOSED_VARIANTS] if n.name != "EquilibriumTanh"]
 
 
 @every_half

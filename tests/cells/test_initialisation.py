@@ -283,7 +283,8 @@ def test_reset_parameters_draws_anew_from_the_same_start(network: Network) -> No
 @every_layer
 def test_layers_start_as_their_cells_do(network: Network) -> None:
     torch.manual_seed(7)
-    made = [network.cell_class(D, H), network.cell_class(D, H), network.cell_class(2 * H, H)]
+    first, second = network.cell_class(D, H), network.cell_class(D, H)
+    made = [first, second, network.cell_class(2 * first.output_size, H)]
     torch.manual_seed(7)
     layer = network.layer_class(D, H, num_layers=2, bidirectional=True)
     for cell_, key in zip(made, ("l0", "l0_reverse", "l1"), strict=True):

@@ -3,7 +3,7 @@
 import pytest
 
 from autapse.cli.main import main
-from autapse.cli.sample import text_of
+from autapse.cli.sample_text import text_of
 from command_line import mistake
 from small_data import data_in
 from upstream_text import write_ptb
@@ -45,6 +45,23 @@ def test_a_cold_text_is_the_likeliest(capsys, run):
     assert len(cold) == 1
 
 
+def test_only_likely_words_are_drawn(capsys, run):
+    cold = sampled(capsys, run, "--temperature", "0.0001")
+    assert sampled(capsys, run, "--top-k", "1", "--seed", "5") == cold
+    assert sampled(capsys, run, "--top-p", "0.001", "--seed", "5") == cold
+
+
+def test_characters(capsys, tmp_path):
+    write_ptb(tmp_path)
+    with data_in(tmp_path):
+        assert main(["run", "ptb-characters", *TINY, "--out", str(tmp_path / "run")]) == 0
+    assert "bits per character" in capsys.readouterr().out
+    text = sampled(capsys, tmp_path / "run", "--words", "30", "--start", "it ")
+    assert text.startswith("it ")
+    assert len(text.replace("\n", "")) <= 33
+    assert "got 'X'" in mistake(capsys, "sample", str(tmp_path / "run"), "--start", "X")
+
+
 def test_a_text_goes_on_from_its_start(capsys, run):
     assert sampled(capsys, run, "--start", "it said <unk>", "--words", "5").startswith("it said <unk>")
 
@@ -57,6 +74,8 @@ def test_a_text_goes_on_from_its_start(capsys, run):
         (("--words", "0"), "words must be an integer of at least 1; got 0"),
         (("--temperature", "0"), "temperature must be a finite number above 0; got 0.0"),
         (("--seed", "-1"), "seed must be an integer of at least 0; got -1"),
+        (("--count", "3"), "count must be omitted for a language model; got 3"),
+        (("--picture", "x.svg"), "picture must be omitted for a language model; got 'x.svg'"),
     ],
 )
 def test_mistakes(capsys, run, options, expected):
@@ -67,7 +86,9 @@ def test_other_runs_write_no_text(capsys, tmp_path):
     sizes = "--length 4 --train-size 8 --validation-size 4 --test-size 4 --steps 1 --hidden-size 2 --batch-size 4"
     assert main(["run", "adding", *sizes.split(), "--out", str(tmp_path / "adding")]) == 0
     capsys.readouterr()
-    assert "is a run on adding, not a language model" in mistake(capsys, "sample", str(tmp_path / "adding"))
+    assert "is a run on adding, neither a language model nor a generator" in mistake(
+        capsys, "sample", str(tmp_path / "adding")
+    )
 
 
 def test_a_language_model_predicts_no_file(capsys, run, tmp_path):

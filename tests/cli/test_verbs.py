@@ -165,6 +165,7 @@ def test_resuming_with_another_number_of_processes_is_told(capsys, tmp_path, mon
 
 def test_split_cells():
     assert split_cells("rin, leakyrnn:tau=(1,50),gru") == ["rin", "leakyrnn:tau=(1,50)", "gru"]
+    assert split_cells("deep:cell=(leakyrnn:tau=(1,50)),gru") == ["deep:cell=(leakyrnn:tau=(1,50))", "gru"]
 
 
 def test_a_reader_who_leaves_is_no_error(tmp_path):

@@ -28,7 +28,7 @@ def test_a_form_is_rebuilt_from_its_operands(network: Network, start: int) -> No
     operands, kind = operands_of(form, start)
     rebuilt = KERNELS[kind.form].from_operands(operands, kind)
     assert type(rebuilt) is type(form)
-    state = cell.zero_state(2, torch.zeros((), dtype=torch.float64))
+    state = cell.initial_state(2, torch.zeros((), dtype=torch.float64))
     again = state
     for t in range(3):
         u = cell.drive(torch.randn(2, D, dtype=torch.float64))

@@ -34,7 +34,7 @@ MEMORY = 4 << 30  # bytes of address space beyond what the imports take
 
 SMALL = "--train-size 20 --validation-size 10 --test-size 10".split()
 SHORT = "--hidden-size 3 --steps 2 --eval-every 1 --seconds 1".split()
-GENERATED = ("adding", "copy", "walk", "walk-variance")
+GENERATED = ("adding", "copy", "pointers", "walk", "walk-variance")
 FILES = "own.csv missing.csv loop.csv pipe.csv folder.csv broken.csv".split()
 # Sizes are either small, or so large that no machine has them: what lies between would only be slow.
 INTEGERS = [-1, 0, 1, 2, 3, 10**14, 2**63 - 1, 2**63, 2**64 - 1, 2**64, 10**30]

@@ -16,6 +16,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +28,11 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import autapse
+from autapse.cells.heads import Heads
 from autapse.checks import InputError
 from autapse.forms.implicit_gru import ImplicitGRURule
 from autapse.layers import Layer
+from autapse.native import heads as native_heads
 from autapse.native import library, ops
 from autapse.native.implicit import SLOPE_PARTS, ImplicitKernel, Sequences, TridiagonalKernel
 from autapse.native.operands import ACTIVATIONS, KERNELS, Kind, Operands
@@ -157,7 +160,8 @@ def random_scan(rng: random.Random) -> tuple[Operands, Tensor, Kind]:
     dtype = torch.float64 if ACTIVATIONS[activation] in ("relu", "modrelu") else rng.choice(DTYPES)
     inner = rng.randint(1, 3) if form in ("leaky", "chain") else 1
     reverse = len(set(sizes.tolist())) == 1 and rng.random() < 0.5
-    kind = Kind(code, activation, inner, rng.random() < 0.5, rng.random() < 0.5, reverse)
+    skip = form == "chain" and rng.random() < 0.5
+    kind = Kind(code, activation, inner, rng.random() < 0.5, rng.random() < 0.5, reverse, skip)
     rows, batch, steps, G = int(sizes.sum()), len(lengths), len(sizes), KERNELS[code].gates * hidden
 
     def values(*shape: int, scale: float = 1.0) -> Tensor:
@@ -227,7 +231,7 @@ def change_scan(rng: random.Random, operands: Operands, sizes: Tensor, kind: Kin
             few = range(-1, 8) if field != "inner" else range(-1, 4)
             return operands, sizes, kind._replace(**{field: rng.choice((*few, *ODD_NUMBERS))})
         case 2:
-            field = rng.choice(("reset_after", "per_step", "reverse"))
+            field = rng.choice(("reset_after", "per_step", "reverse", "skip"))
             return operands, sizes, kind._replace(**{field: not getattr(kind, field)})
         case 3:
             other = getattr(operands, rng.choice(Operands._fields))
@@ -393,7 +397,7 @@ def weights_of(layer: Layer) -> list[tuple[str, Tensor]]:
 
 def fuzz_stream(rng: random.Random) -> str:
     """Step by step, with wrong inputs, positions and another instruction set in between."""
-    layer = rng.choice([kind for kind in LAYERS if max(kind.cell_type.stencil) <= 0])(3, rng.randint(1, 9))
+    layer = rng.choice([kind for kind in LAYERS if max(kind.cell_type.stencil, default=0) <= 0])(3, rng.randint(1, 9))
     batch, x = rng.randint(1, 3), torch.randn(4, 3, 3)[:, :1].expand(4, 3, 3)
     stream = layer.stream(batch)
     if rng.random() < 0.4:
@@ -526,6 +530,33 @@ def fuzz_tridiagonal(rng: random.Random) -> str:
     return RIGHT
 
 
+# The heads of a memory ----------------------------------------------------------------------------------------------
+
+
+def fuzz_heads(rng: random.Random) -> str:
+    """One step of the heads, and its gradient."""
+    dtype, batch = rng.choice(DTYPES), rng.choice((0, 1, 3, 40))
+    content, location = rng.choice([(True, True), (True, False), (False, True)])
+    kind = rng.choice(("cosine", "dot"))
+    shifts = rng.randint(1, 3) if location else 1
+    slots = rng.randint(2 * shifts + 1, 40)
+    heads = Heads(rng.randint(1, 3), rng.randint(1, 3), slots, rng.randint(1, 20), content, location, kind, shifts)
+    numbers = torch.randn(batch, sum(heads.sizes), dtype=dtype)
+    memory = torch.randn(batch, slots, heads.width, dtype=dtype)
+    addresses = torch.softmax(torch.randn(batch, heads.count, slots, dtype=dtype), -1)
+    given = {"numbers": numbers, "memory": memory, "addresses": addresses}
+    if rng.random() < 0.6:
+        with torch.no_grad():
+            return run_changed(rng, partial(native_heads.access, heads._kind, heads.access_reference), given)
+    leaves = [tensor.requires_grad_() for tensor in given.values()]
+    found, expected = heads.access(*leaves), heads.access_reference(*leaves)
+    factors = [torch.randn_like(part) for part in expected]
+    gradients = [torch.autograd.grad(results, leaves, factors, allow_unused=True) for results in (found, expected)]
+    theirs = [torch.zeros_like(t) if g is None else g for g, t in zip(gradients[1], leaves, strict=True)]
+    compare(f"heads {heads}", [*found, *gradients[0]], [*expected, *theirs])
+    return RIGHT
+
+
 # All of them --------------------------------------------------------------------------------------------------------
 
 TARGETS: dict[Callable[[random.Random], str], int] = {  # how often each is tried
@@ -533,6 +564,7 @@ TARGETS: dict[Callable[[random.Random], str], int] = {  # how often each is trie
     fuzz_gradient: 6,
     fuzz_implicit: 4,
     fuzz_tridiagonal: 2,
+    fuzz_heads: 2,
     fuzz_packed: 2,
     fuzz_parameters: 1,
     fuzz_stream: 1,

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from networks import BASIC, D, H, Network, every_layer, every_variant, flat, raw, rows_of, unroll
+from networks import BASIC, MEMORY_VARIANTS, D, H, Network, every_layer, every_variant, flat, keys, raw, rows_of, unroll
 from tolerance import close
 
 T = 5
@@ -68,7 +68,7 @@ def check(network: Network, shape: Shape) -> None:
 
     expected = [unroll(network, layer, x[:n, b], rows_of(network, h0, b, per_layer)) for b, n in enumerate(lengths)]
     last = shape.hidden_size[-1] if per_layer else shape.hidden_size
-    assert output.shape == (T, shape.batch, directions * network.state_sizes(last)[0])
+    assert output.shape == (T, shape.batch, directions * network.output_size(last))
     assert output.shape[-1] == layer.output_size
     for b, (n, (rows, final, _)) in enumerate(zip(lengths, expected, strict=True)):
         close(list(output[:n, b]), rows)
@@ -143,19 +143,19 @@ def test_every_shape(network: Network, shape: Shape) -> None:
 
 
 @every_layer
-def test_initial_states_default_to_zeros(network: Network) -> None:
+def test_initial_states_have_a_default(network: Network) -> None:
     layer = network.layer(num_layers=2, bidirectional=True)
     x = torch.randn(T, 2, D, dtype=torch.float64)
-    h0 = network.h0(2, num_layers=2, directions=2)
-    zeros = torch.zeros_like(h0) if isinstance(h0, Tensor) else tuple(torch.zeros_like(h) for h in h0)
-    expected, found = layer(x, zeros), layer(x)
+    starts = [network.initial_state(raw(layer, key)) for key in keys(2, bidirectional=True)]
+    each = [torch.stack([part.expand(2, -1) for part in column]) for column in zip(*starts, strict=True)]
+    expected, found = layer(x, each[0] if len(each) == 1 else tuple(each)), layer(x)
     assert torch.equal(found[0], expected[0])
     assert all(torch.equal(a, b) for a, b in zip(flat(found[1]), flat(expected[1]), strict=True))
 
 
 def test_the_loops_see_every_parameter() -> None:
     """Guard of this file: raw() must find each parameter of each kind of layer under exactly one key."""
-    for network in BASIC:
+    for network in [*BASIC, *MEMORY_VARIANTS]:
         layer = network.layer(num_layers=2, bidirectional=True)
         found = [p for key in ("l0", "l0_reverse", "l1", "l1_reverse") for p in raw(layer, key).values()]
         everything = [*layer.parameters(), *layer.buffers()]

@@ -101,7 +101,7 @@ def test_a_right_one_put_together_by_hand() -> None:
 
 
 def test_every_named_layer_is_here() -> None:
-    assert len(EVERY) == 18
+    assert len(EVERY) == 19
 
 
 def other_shapes(parameter: Tensor) -> list[Tensor]:

@@ -118,19 +118,20 @@ def test_sizes_of_their_own(network: Network) -> None:
     close(output, rows)
     per_state = [h_n] if len(network.state_sizes()) == 1 else list(h_n)
     assert all(isinstance(h, tuple) and len(h) == 3 for h in per_state)
-    assert [tuple(h.shape) for h in per_state[-1]] == [(1, B, size) for size in sizes]
+    assert [tuple(h.shape) for h in per_state[-1]] == [(1, B, network.state_sizes(size)[-1]) for size in sizes]
 
 
 @every_layer
 def test_sizes_of_their_own_both_ways(network: Network) -> None:
     layer = network.layer(D, [5, 3], bidirectional=True)
     output, h_n = layer(torch.randn(T, B, D, dtype=torch.float64), network.h0(B, [5, 3], directions=2))
-    assert output.shape == (T, B, 6)
+    sizes = [network.state_sizes(5), network.state_sizes(3)]
+    assert output.shape == (T, B, 2 * sizes[1][0])
     last = h_n if len(network.state_sizes()) == 1 else h_n[0]
-    assert [tuple(h.shape) for h in last] == [(2, B, 5), (2, B, 3)]
+    assert [tuple(h.shape) for h in last] == [(2, B, sizes[0][0]), (2, B, sizes[1][0])]
     unbatched, own = layer(torch.randn(T, D, dtype=torch.float64), network.h0(None, [5, 3], directions=2))
-    assert unbatched.shape == (T, 6)
-    assert [tuple(h.shape) for h in flat(own)] == [(2, 5), (2, 3)] * len(network.state_sizes())
+    assert unbatched.shape == (T, 2 * sizes[1][0])
+    assert [tuple(h.shape) for h in flat(own)] == [(2, size) for pair in zip(*sizes, strict=True) for size in pair]
 
 
 @every_layer

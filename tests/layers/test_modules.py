@@ -14,7 +14,7 @@ import torch
 from torch.nn.utils import parametrize
 
 import autapse
-from networks import SOLVED, VARIANTS, D, H, Network, every_layer, every_variant, flat
+from networks import COMPOSED_VARIANTS, SOLVED, VARIANTS, D, H, Network, every_layer, every_variant, flat
 from tolerance import close
 
 T, B = 4, 3
@@ -280,6 +280,21 @@ EQUILIBRIUM = {
         ("OrthogonalRNN", {"parametrization": "exp", "capacity": None, "nonlinearity": "modrelu"}),
         ("SpectralRNN", {"radius": 0.01, "reflections": None, "nonlinearity": "tanh"}),
         ("LeakyRNN", {"tau": 10.0, "learn_tau": False, "nonlinearity": "tanh"}),
+        (
+            "Deep",
+            {
+                "cell": "rnn",
+                "input_depth": 0,
+                "transition_depth": 1,
+                "output_depth": 0,
+                "skip": False,
+                "width": None,
+                "nonlinearity": None,
+                "groups": 1,
+                "group_input": "all",
+                "group_output": "all",
+            },
+        ),
         ("EquilibriumTanh", {"floor": 1e-3, **EQUILIBRIUM}),
         ("EquilibriumLinear", {"alignment": "exact", **EQUILIBRIUM}),
     ],
@@ -308,7 +323,9 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 
 @pytest.mark.parametrize(
-    "network", [n for n in [*VARIANTS, *SOLVED] if n.name != "LSTM" or "peepholes" in n.options], ids=str
+    "network",
+    [n for n in [*VARIANTS, *SOLVED, *COMPOSED_VARIANTS] if n.name != "LSTM" or "peepholes" in n.options],
+    ids=str,
 )
 def test_autocast(network: Network) -> None:
     """Mixed precision: float32 weights and input, products in bfloat16, and gradients in float32.

@@ -14,12 +14,13 @@ import torch
 import autapse
 from autapse.checks import InputError
 from autapse.layers.registry import LAYERS, foreign_module, make_layer, offered, parse_network, spec_of
-from networks import BASIC, SOLVED, D, H
+from networks import BASIC, BESIDE_MEMORY, COMPOSED, POINTWISE, SOLVED, D, H
 from own_cells import NAME, write_module, write_package
 
 
 def test_every_layer_has_its_name() -> None:
-    step_by_step = {network.name.lower(): network.layer_class for network in [*BASIC, *SOLVED]}
+    networks = [*BASIC, *SOLVED, *COMPOSED, *POINTWISE, *BESIDE_MEMORY]
+    step_by_step = {network.name.lower(): network.layer_class for network in networks}
     assert step_by_step | {"implicitgru": autapse.ImplicitGRU, "implicitlstm": autapse.ImplicitLSTM} == LAYERS
 
 
@@ -35,6 +36,22 @@ def test_every_layer_has_its_name() -> None:
         ("lstm:forget_bias=none", "LSTM", {"forget_bias": None}),
         ("leakyrnn:tau=(2.0,50.0):learn_tau=True", "LeakyRNN", {"tau": (2.0, 50.0), "learn_tau": True}),
         ("gru:reset=before", "GRU", {"reset": "before"}),
+        ("deep:cell=gru:transition_depth=2:skip=true", "Deep", {"cell": "gru", "transition_depth": 2, "skip": True}),
+        (
+            "deep:cell=(ernn:inner_steps=2:alignment=none):width=5:input_depth=1",
+            "Deep",
+            {"cell": (autapse.cells.ERNN, {"inner_steps": 2, "alignment": "none"}), "width": 5, "input_depth": 1},
+        ),
+        (
+            "deep:cell=(deep:cell=(gru:reset=before))",
+            "Deep",
+            {"cell": (autapse.cells.Deep, {"cell": (autapse.cells.GRU, {"reset": "before"})})},
+        ),
+        (
+            "deep:cell=(leakyrnn:tau=(2.0,50.0))",
+            "Deep",
+            {"cell": (autapse.cells.LeakyRNN, {"tau": (2.0, 50.0)})},
+        ),
     ],
 )
 def test_specs(spec: str, name: str, options: dict[str, Any]) -> None:
@@ -55,6 +72,14 @@ def test_specs(spec: str, name: str, options: dict[str, Any]) -> None:
         ("irnn:a=1", "cell must be irnn with options from: none, as in irnn:option=value; got 'irnn:a=1'."),
         ("rin:transitions=two", "transitions must be an integer of at least 1; got 'two'."),
         ("rin:bias=False", "got 'rin:bias=False'."),
+        ("deep:cell=grru", "cell must be one of rnn, irnn, "),
+        ("deep:cell=(grru)", "got 'grru'. Did you mean 'gru'?"),
+        ("deep:cell=(gru:reset=before", "got '(gru:reset=before'."),
+        ("deep:cell=gru:reset=before", "cell must be deep with options from: cell, input_depth, "),
+        ("deep:cell=(gru:size=2)", "cell must be gru with options from: reset, as in gru:option=value; got"),
+        ("deep:cell=(implicitgru)", "cell must look back"),
+        ("gru:reset=(before)", "cell must be one of rnn, irnn, "),
+        ("deep:cell=" + "(" * 2000, "cell must have at most 8 brackets inside one another; got "),
     ],
 )
 def test_bad_specs(spec: str, message: str) -> None:
@@ -80,8 +105,29 @@ def test_cells_of_ones_own_are_imported_by_name(module: str) -> None:
     assert spec_of(autapse.GRU) == "gru"
     output, _ = make_layer(own.Mean, 2, 2, batch_first=True)(x)
     assert output[0, :, 1].tolist() == [0.5, 0.75, 0.875]
+    inside = make_layer(f"deep:cell=({module}:Mean:weight=0.25):transition_depth=0:output_depth=1", 2, 2)
+    assert type(inside.cells["l0"].inner) is own.Mean
+    assert inside.cells["l0"].inner.weight == 0.25
     settled, _ = make_layer(f"{module}:Settled", 2, 2)(x)
     torch.testing.assert_close(settled, 2 * x)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        f"{NAME}:Mean",
+        f"deep:cell=({NAME}:Mean)",
+        f"deep:cell=({NAME}:Mean:weight=0.25):transition_depth=2",
+        f"deep:transition_depth=2:cell=(deep:cell=({NAME}:Mean))",
+    ],
+)
+def test_a_module_is_found_wherever_it_is_in_a_name(spec: str) -> None:
+    assert foreign_module(spec) == NAME
+
+
+@pytest.mark.parametrize("spec", ["gru", "deep:cell=gru", "deep:cell=(gru:reset=before)", "deep:cell=(torch:Tensor)"])
+def test_names_that_import_nothing(spec: str) -> None:
+    assert foreign_module(spec) is None
 
 
 @pytest.mark.parametrize(

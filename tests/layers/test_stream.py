@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.utils import parametrize
 
 import autapse
-from networks import D, H, Network, every_form_variant, every_layer, every_variant, flat
+from networks import D, H, Network, every_form_variant, every_layer, every_variant, flat, raw
 from tolerance import close
 
 T, B = 5, 3
@@ -53,13 +53,16 @@ def test_sizes_of_their_own(network: Network) -> None:
 
 
 @every_layer
-def test_reset_goes_back_to_zeros(network: Network) -> None:
+def test_reset_goes_back_to_the_start(network: Network) -> None:
     layer, x = network.layer(num_layers=2), torch.randn(T, B, D, dtype=torch.float64)
     stream = layer.stream(B)
     assert stream.position == 0
-    assert not any(h.any() for h in flat(stream.state))
+    starts = [network.initial_state(raw(layer, key)) for key in ("l0", "l1")]
+    for found, *expected in zip(flat(stream.state), *starts, strict=True):
+        close(found, torch.stack([one.expand(B, -1) for one in expected]).detach())
     first = through(stream, x)
-    assert not torch.equal(through(stream, x), first), "the states should have been kept"
+    again = through(stream, x)
+    assert torch.equal(again, first) != layer.reads_state, "the states should have been kept"
     assert stream.position == 2 * T
     stream.reset()
     assert stream.position == 0

@@ -16,7 +16,7 @@ import torch
 import autapse
 from autapse.layers.recurrent import Recurrent
 from autapse.unfold import Parallel
-from networks import BASIC, SOLVED_VARIANTS
+from networks import BASIC, COMPOSED_VARIANTS, SOLVED_VARIANTS
 from tolerance import close
 
 # torch's own, in its first use of dual numbers
@@ -39,7 +39,7 @@ SOLVING: dict[str, Callable[[], Any]] = {
     "Parallel": lambda: autapse.GRU(D, H, unfold=Parallel(), **FLOAT64),
 }
 every_solving = pytest.mark.parametrize("name", SOLVING)
-EVERY = SOLVING | {str(network): network.layer for network in BASIC}
+EVERY = SOLVING | {str(network): network.layer for network in [*BASIC, *COMPOSED_VARIANTS]}
 
 
 def together(work: Callable[[int], None]) -> None:

@@ -9,7 +9,7 @@ from autapse.layers.registry import LAYERS
 from autapse.models import LanguageModel
 from tolerance import close
 
-FORWARD = [cell for cell, layer in LAYERS.items() if max(layer.cell_type.stencil) <= 0]
+FORWARD = [cell for cell, layer in LAYERS.items() if max(layer.cell_type.stencil, default=0) <= 0]
 WORDS = 7
 
 

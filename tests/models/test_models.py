@@ -14,7 +14,7 @@ def padded():
 
 
 ONE_WAY = [(cell, False) for cell in LAYERS]
-BOTH_WAYS = [(cell, True) for cell, layer in LAYERS.items() if max(layer.cell_type.stencil) <= 0]
+BOTH_WAYS = [(cell, True) for cell, layer in LAYERS.items() if max(layer.cell_type.stencil, default=0) <= 0]
 
 
 @pytest.mark.parametrize(("cell", "bidirectional"), [*ONE_WAY, *BOTH_WAYS])

@@ -14,7 +14,7 @@ from autapse.cells.base import FormCell
 from autapse.native import library
 from autapse.native.operands import Kind, Operands
 from autapse.unfold import scan_reference
-from networks import VARIANTS, Network
+from networks import COMPOSED_VARIANTS, VARIANTS, Network
 
 needs_kernels = pytest.mark.skipif(
     not library.available(), reason=f"the native library is not there: {library.load().reason}"
@@ -27,7 +27,7 @@ BOUNDS = {torch.float64: (1e-12, 1e-10), torch.float32: (2e-5, 2e-4)}
 
 def named(text: str) -> Network:
     """The variant whose test id is `text`."""
-    return next(network for network in VARIANTS if str(network) == text)
+    return next(network for network in [*VARIANTS, *COMPOSED_VARIANTS] if str(network) == text)
 
 
 def one_per_kernel() -> list[Network]:
@@ -41,6 +41,7 @@ def one_per_kernel() -> list[Network]:
             "Reservoir-learn=True-topology=ring-nonlinearity=sigmoid",
             "ERNN-eta=per_step-max_length=3-inner_steps=2-alignment=exact",
             "RIN-transitions=3",
+            "Deep-skip=True-transition_depth=2",
             "FastGRNN",
             "UGRNN",
             "GRU",

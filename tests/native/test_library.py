@@ -372,6 +372,7 @@ COLUMNS = {  # of the reserve, in units of H: what the kernels' sources list
     "Reservoir-learn=True-topology=ring-nonlinearity=sigmoid": 1,  # y
     "ERNN-eta=per_step-max_length=3-inner_steps=2-alignment=exact": 3,  # y of two inner steps, the state between them
     "RIN-transitions=3": 2,  # g after each map but the last
+    "Deep-skip=True-transition_depth=2": 4,  # the same, and the value of each map but the first
     "FastGRNN": 2,
     "UGRNN": 2,
     "GRU": 4,  # r, z, n, what r multiplies

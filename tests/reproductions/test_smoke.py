@@ -38,9 +38,9 @@ def overrides(recipe: Recipe) -> dict[str, object]:
     """A few steps of the recipe as it is, of small batches where the data are many."""
     task = recipe.settings["task"]
     changes: dict[str, object] = {"training.steps": 2, "training.eval_every": 2, "training.batch_size": 8}
-    if task["name"] in ("adding", "walk", "walk-variance"):
+    if task["name"] in ("adding", "walk", "walk-variance", "reverse", "dates"):
         changes |= {f"task.{name}": size for name, size in SMALL.items()}
-        changes |= {"task.length": LONGEST} if "length" in task else {}
+        changes |= {f"task.{name}": LONGEST for name in ("length", "score_length") if name in task}
     if task["name"] == "noisy-cifar10":
         changes["task.length"] = LONGEST
     return changes

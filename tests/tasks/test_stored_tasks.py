@@ -26,7 +26,9 @@ from autapse.tasks import (
     Data,
     FashionMNIST,
     NoisyCIFAR10,
+    OwnSequences,
     OwnSeries,
+    PTBCharacters,
     Speech,
     Stored,
     Yelp,
@@ -67,9 +69,11 @@ def make(kind: type[Stored], root, **options) -> Stored:
     return kind(**needed.get(kind, {}), **options)
 
 
-EVERY_TASK = pytest.mark.parametrize("kind", STORED, ids=[kind.name for kind in STORED])
+# Sequences to generate have their own tests, in test_own_sequences.py.
+READ = [kind for kind in STORED if kind is not OwnSequences]
+EVERY_TASK = pytest.mark.parametrize("kind", READ, ids=[kind.name for kind in READ])
 # A share of the training part is held out of these; the others have a validation part of their own.
-SHARED = [kind for kind in STORED if kind not in (Speech, PTB, POS)]
+SHARED = [kind for kind in READ if kind not in (Speech, PTB, PTBCharacters, POS)]
 SIZES = {
     MNIST: (40, 40),
     FashionMNIST: (20, 20),
@@ -99,7 +103,7 @@ def test_training_and_validation_are_upstreams_training_part(kind, data):
     train, validation, everything = task.split("train", 0), task.split("validation", 0), whole.split("train", 0)
     assert len(validation) > 0
     assert len(whole.split("validation", 0)) == 0
-    if kind is PTB:
+    if issubclass(kind, PTB):
         return
     assert (len(everything), len(task.split("test", 0))) == SIZES[kind]
     assert Counter(examples(train)) + Counter(examples(validation)) == Counter(examples(everything))
@@ -166,8 +170,9 @@ def test_baselines_are_counts_by_hand(kind, data):
     counts = Counter(int(y) for one in found.targets for y in np.atleast_1d(one))
     total = sum(counts.values())
     expected = 1 - max(counts.values()) / total
-    if kind is PTB:
-        expected = math.exp(-sum(n / total * math.log(n / total) for n in counts.values()))
+    if issubclass(kind, PTB):
+        entropy = -sum(n / total * math.log(n / total) for n in counts.values())
+        expected = entropy / math.log(2) if kind is PTBCharacters else math.exp(entropy)
     assert task.baseline(found) == pytest.approx(expected)
     assert task.floor(found) is None
 
@@ -211,7 +216,7 @@ BAD_OPTIONS = [
 
 @pytest.mark.parametrize(("kind", "options", "message"), BAD_OPTIONS)
 def test_bad_options_are_named(kind, options, message):
-    needed = {OwnSeries: OWN, Archive: SET}.get(kind, {})
+    needed = {OwnSeries: OWN, OwnSequences: OWN, Archive: SET}.get(kind, {})
     with pytest.raises(InputError) as error:
         kind(**needed, **options)
     assert str(error.value) == message
@@ -503,7 +508,20 @@ def test_ptb_targets_are_the_next_words(data):
     assert whole.split("validation", 0).inputs.shape == (0, 0, 1)
 
 
-def test_babi_tells_parts_and_numbers_answers(tmp_path, monkeypatch, data):
+def test_ptb_characters_are_those_of_the_lines(data):
+    task = PTBCharacters()
+    known = task.signature().classes
+    for split, file in (("train", "train"), ("test", "test")):
+        lines = (data / "ptb" / f"ptb.{file}.txt").read_text().splitlines()
+        text = [character for line in lines for character in [*" ".join(line.split()), "<eos>"]]
+        found = task.split(split, 0)
+        assert [known[n] for n in found.inputs[0, :, 0]] == text[:-1]
+        assert [known[n] for n in found.targets[0]] == text[1:]
+    assert PTB().signature().output_size > 0  # both are kept
+    assert set(PTB().signature().classes) != set(known)
+
+
+def test_babi_tells_times_and_numbers_answers(tmp_path, monkeypatch, data):
     task = BAbI(number=1)
     (words,), answers = task.signature().vocabularies, task.signature().classes
     assert answers == tuple(sorted(answers))
@@ -515,12 +533,13 @@ def test_babi_tells_parts_and_numbers_answers(tmp_path, monkeypatch, data):
         told = [] if number == "1" else told
         said = text.split("\t")[0].lower().replace(".", " ").replace("?", " ").split()
         if "\t" in text:
-            stories.append(([*((w, 0) for w in told), *((w, 1) for w in said)], text.split("\t")[1]))
+            before = [(w, -age) for age, statement in enumerate(reversed(told)) for w in reversed(statement)]
+            stories.append(([*reversed(before), *((w, 1) for w in said)], text.split("\t")[1]))
         else:
-            told = told + said
+            told = [*told, said]
     assert len(stories) == len(found) == 8
     for x, y, (expected, answer) in zip(found.inputs, found.targets, stories, strict=True):
-        assert [(words[n], part) for n, part in x.tolist()] == expected
+        assert [(words[n], time) for n, time in x.tolist()] == expected
         assert answers[y] == answer
     assert any("," in answer for answer in BAbI(number=8).signature().classes)
 

@@ -27,8 +27,9 @@ def config_of(cell) -> RunConfig:
     return RunConfig(task=TASK, model=ModelConfig(cell=cell, hidden_size=(4,)), training=TrainingConfig(**SETTINGS))
 
 
-def test_a_run_with_a_cell_of_ones_own_is_loaded_with_trust_only(module, tmp_path):
-    spec = f"{module}:Mean:weight=0.25"
+@pytest.mark.parametrize("form", ["{}", "deep:cell=({}):output_depth=1"])
+def test_a_run_with_a_cell_of_ones_own_is_loaded_with_trust_only(module, tmp_path, form):
+    spec = form.format(f"{module}:Mean:weight=0.25")
     train(config_of(spec), tmp_path / "run")
     x = torch.from_numpy(TASK.split("test", 0).inputs)
     expected = autapse.load(tmp_path / "run")(x)  # its module is imported already

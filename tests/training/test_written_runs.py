@@ -9,7 +9,7 @@ from autapse.models import EncoderDecoder, Padded
 from autapse.tasks import Adding, Reverse
 from autapse.training import ModelConfig, RunConfig, Trainer, TrainingConfig, TranslatorConfig, train
 from autapse.training.feeds import Tensors
-from small import final_tensors, stopped_at
+from small import final_tensors, rewrite, stopped_at
 
 TASK = Reverse(length=4, symbols=3, train_size=64, validation_size=16, test_size=16)
 
@@ -37,6 +37,41 @@ def test_a_stopped_run_ends_with_the_same_bits(tmp_path, feeding):
     one, other = final_tensors(tmp_path / "whole"), final_tensors(tmp_path / "cut")
     assert one.keys() == other.keys()
     assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        {"attention": "additive", "bidirectional": True, "condition": "none"},
+        {"attention": "monotonic", "attend": "before", "cell": "lstm"},
+        {"encoder": "implicitgru:cache=100", "attention": "multiplicative"},
+        {"cell": "equilibriumtanh", "encoder": "lstm", "attention": "multiplicative", "attend": "before"},
+    ],
+    ids=["additive", "before", "solutions", "equilibrium"],
+)
+def test_a_stopped_run_with_attention_ends_with_the_same_bits(tmp_path, model):
+    settings = config(6, **model)
+    train(settings, tmp_path / "whole")
+    stopped_at(3, tmp_path / "cut", settings)
+    Trainer.resume(tmp_path / "cut").train()
+    one, other = final_tensors(tmp_path / "whole"), final_tensors(tmp_path / "cut")
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    assert ("solutions" in " ".join(one)) == ("cache" in model.get("encoder", ""))
+
+
+def test_a_network_of_ones_own_as_encoder_needs_trust(tmp_path):
+    train(config(2), tmp_path / "run")
+    rewrite(tmp_path / "run", lambda about, _: about["config"]["model"].update(encoder="some_module:Cell"))
+    with pytest.raises(InputError, match="loading it would run the module some_module"):
+        autapse.load(tmp_path / "run")
+
+
+def test_a_config_cannot_ask_for_a_huge_encoder(tmp_path):
+    train(config(2), tmp_path / "run")
+    rewrite(tmp_path / "run", lambda about, _: about["config"]["model"].update(encoder_layers=10**9))
+    with pytest.raises(InputError, match="it has no weights for 1000000000 layers"):
+        autapse.load(tmp_path / "run")
 
 
 def test_a_run_learns_and_its_model_translates(tmp_path):

@@ -471,7 +471,7 @@ def test_auto_takes_the_diagonal_of_large_states(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("autapse.unfold.parallel.CHUNK", 3 * 66 * 66)
     cell = autapse.cells.LSTM(2, 33, dtype=torch.float64)
     x = torch.randn(20, 2, dtype=torch.float64)
-    initial = cell.zero_state(2, x)
+    initial = cell.initial_state(2, x)
     batch = SequenceBatch(x, [2] * 10, 2)
     states, final, report = Parallel(rtol=TIGHT).run(cell, x, batch, initial)
     _, _, dense = Parallel(rtol=TIGHT, jacobian="dense").run(cell, x, batch, initial)

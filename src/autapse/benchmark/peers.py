@@ -62,7 +62,7 @@ def reference(layer: Recurrent) -> Candidate:
 
     def forward(x: Tensor) -> Tensor:
         cell, (steps, batch, _) = theirs.cells["l0"], x.shape
-        states, _ = scan_reference(cell, x.flatten(0, 1), cell.zero_state(batch, x), [batch] * steps)
+        states, _ = scan_reference(cell, x.flatten(0, 1), cell.initial_state(batch, x), [batch] * steps)
         return cell.output(states).view(steps, batch, -1)
 
     return Candidate("scan_reference", theirs, forward, own_gradients(theirs))

@@ -2,22 +2,25 @@
 
 from autapse.cells.antisymmetric import Antisymmetric
 from autapse.cells.base import Cell, FormCell, constructor_arguments
+from autapse.cells.deep import Deep
 from autapse.cells.equilibrium import EquilibriumRule
 from autapse.cells.equilibrium_linear import EquilibriumLinear
 from autapse.cells.equilibrium_tanh import EquilibriumTanh
 from autapse.cells.ernn import ERNN
 from autapse.cells.fast import FastGRNN, FastRNN
+from autapse.cells.feedforward import Feedforward
 from autapse.cells.gru import GRU
 from autapse.cells.implicit import ImplicitGRU, ImplicitLSTM
 from autapse.cells.implicit_midpoint import ImplicitMidpoint
 from autapse.cells.leaky import LeakyRNN
 from autapse.cells.lstm import LSTM
+from autapse.cells.memory import Memory
 from autapse.cells.orthogonal import OrthogonalRNN, SpectralRNN
 from autapse.cells.reservoir import Reservoir
 from autapse.cells.rin import RIN
 from autapse.cells.rnn import IRNN, RNN
 from autapse.cells.ugrnn import UGRNN
-from autapse.docstrings import arguments, example, inherited, prose
+from autapse.docstrings import arguments, example, examples, inherited, prose
 
 __all__ = [
     "ERNN",
@@ -29,16 +32,19 @@ __all__ = [
     "UGRNN",
     "Antisymmetric",
     "Cell",
+    "Deep",
     "EquilibriumLinear",
     "EquilibriumRule",
     "EquilibriumTanh",
     "FastGRNN",
     "FastRNN",
+    "Feedforward",
     "FormCell",
     "ImplicitGRU",
     "ImplicitLSTM",
     "ImplicitMidpoint",
     "LeakyRNN",
+    "Memory",
     "OrthogonalRNN",
     "Reservoir",
     "SpectralRNN",
@@ -49,7 +55,7 @@ def _complete_help(cell: type[Cell]) -> None:
     """Add the arguments that a cell has from its base classes to its help, and an example."""
     names = ["input_size", "hidden_size", *constructor_arguments(cell)]
     texts = arguments(names, *(base.__doc__ for base in cell.__mro__ if issubclass(base, Cell)))
-    shown = example(f"autapse.Recurrent(autapse.cells.{cell.__name__}, 3, 4)")
+    shown = examples(cell.__doc__) or example(f"autapse.Recurrent(autapse.cells.{cell.__name__}, 3, 4)")
     cell.__doc__ = "\n\n".join([prose(cell.__doc__), texts, shown])
 
 

@@ -48,6 +48,7 @@ class Antisymmetric(FormCell):
         self.diffusion = checks.number("diffusion", diffusion, low=0.0)
         self.gated = checks.boolean("gated", gated)
         self.structured = checks.boolean("structured", structured)
+        self.unit_matrices = () if structured else ("weight_hh",)
         self.init_scale = checks.number("init_scale", init_scale, low=0.0)
         width = 2 * hidden_size if gated else hidden_size  # z over h
         self.weight_ih = self._parameter(width, input_size)

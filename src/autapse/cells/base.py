@@ -26,6 +26,7 @@ class Cell(nn.Module):
 
     `stencil` has the offsets of the states that `step` reads. With (-1, -5), for example, `step` gets the state of the
     step before and the state of five steps before, in this order. The layer then carries five states from call to call.
+    With () the state depends on the input alone, and all steps are computed at once.
     `depends_on_position` says whether `step` reads t. If it does not, set it to False: all positions can then be
     computed at once, and a text can be read in pieces.
 
@@ -50,6 +51,8 @@ class Cell(nn.Module):
     stencil: tuple[int, ...] = (-1,)
     depends_on_position: bool = True
     renamed: ClassVar[dict[str, str]] = {}  # options with another attribute name, because a method has their name
+    unit_matrices: tuple[str, ...] = ()
+    """The parameters [..., k·H, H] through which units read one another, if these are all; for groups of units."""
 
     def __init__(
         self,
@@ -113,6 +116,11 @@ class Cell(nn.Module):
         """Features of the output."""
         return self.state_sizes[0]
 
+    @property
+    def output_reads_all(self) -> bool:
+        """Whether `output` may read other tensors of the state than the first."""
+        return type(self).output is not Cell.output
+
     def form(self) -> str | None:
         """The name of the form whose kernel runs this cell, or None."""
         return None
@@ -133,6 +141,14 @@ class Cell(nn.Module):
 
         return AnyRule(step, self.stencil, tuple(self.parameters()))
 
+    def initial_state(self, batch: int, like: Tensor) -> State:
+        """The states of `batch` sequences before the first step, like `like` in device and dtype: by default zeros."""
+        return tuple(like.new_zeros(batch, size) for size in self.carried_sizes)
+
+    def log_probability(self, state: State) -> Tensor | None:  # [B]
+        """The log-probability of all draws that led to a state, to train by REINFORCE; None: nothing to train so."""
+        return None
+
     def reset_parameters(self) -> None:
         """Draw the initial parameters again: by default uniform in ±1/√hidden_size."""
         uniform_(self.hidden_size, *self.parameters())
@@ -142,7 +158,7 @@ class Cell(nn.Module):
     def forward(
         self,
         x_t: Tensor,  # [B, D] or [D]
-        state: Tensor | State | None = None,  # zeros by default
+        state: Tensor | State | None = None,  # by default the initial state, which is zero for most cells
         t: int = 0,
     ) -> Tensor | State:
         """A single step. Returns the new state: one tensor, or a tuple if the cell carries several."""
@@ -162,7 +178,7 @@ class Cell(nn.Module):
     def steps_back(self) -> int:
         """How far back the stencil reaches: the number of past states that a sequence carries."""
         # A cell that looks ahead is solved over whole sequences and carries nothing from step to step.
-        return 1 if max(type(self).stencil) > 0 else max(1, -min(self.stencil))
+        return 1 if looks_ahead(type(self)) else max(1, -min(self.stencil, default=0))
 
     @property
     def carried_sizes(self) -> tuple[int, ...]:
@@ -172,11 +188,14 @@ class Cell(nn.Module):
     def advance(self, u: Tensor, carried: State, weights: Any, t: int, check: bool = True) -> State:
         """`step` with the states on the stencil. Returns the new states, then the older ones that are carried."""
         if self.steps_back == 1:
-            new = self.step(u, carried, weights, t)
+            new = self.step(u, carried if self.stencil else (), weights, t)
             return self.checked(new, len(u)) if check else new
         count = len(self.state_sizes)
         read = [s for offset in self.stencil if offset < 0 for s in carried[count * (-offset - 1) : count * -offset]]
         return (*self.checked(self.step(u, tuple(read), weights, t), len(u)), *carried[:-count])
+
+    draws: bool = False
+    """Whether a step draws random numbers, so that computing it twice gives two results."""
 
     is_solved: bool = False
     """Whether each step solves an equation, and has a report. Such a cell has `solved_step`."""
@@ -209,10 +228,6 @@ class Cell(nn.Module):
         jacobian = torch.autograd.functional.jacobian(flat_step, flat, create_graph=torch.is_grad_enabled())
         return jacobian.transpose(0, 1)
 
-    def zero_state(self, batch: int, like: Tensor) -> State:
-        """Zero states for `batch` sequences, with the device and dtype of `like`."""
-        return tuple(like.new_zeros(batch, size) for size in self.carried_sizes)
-
     def checked(self, state: Any, batch: int) -> State:
         """Check the result of `step`: a bare tensor would be split along its batch."""
         expected = [(batch, size) for size in self.state_sizes]
@@ -230,7 +245,7 @@ class Cell(nn.Module):
         x = x_t if batched else x_t.unsqueeze(0)
         u = self.drive(x)
         if state is None:
-            return u, self.zero_state(x.shape[0], u), batched
+            return u, self.initial_state(x.shape[0], u), batched
         states = (state,) if isinstance(state, Tensor) else tuple(state)
         expected = [(*x_t.shape[:-1], size) for size in self.carried_sizes]
         if [tuple(s.shape) for s in states] != expected:
@@ -277,6 +292,11 @@ class FormCell(Cell):
         return weights.step(u, state, t)
 
 
+def looks_ahead(cell: type[Cell] | Cell) -> bool:
+    """Whether the state at a position depends on later ones."""
+    return max(cell.stencil, default=0) > 0
+
+
 COMMON = ("bias", "device", "dtype")  # arguments of all cells, apart from the sizes
 
 
@@ -308,6 +328,25 @@ def option_words(cell: Cell) -> list[str]:
         if isinstance(value, Tensor) or (value is not parameter.default and value != parameter.default):
             words.append(f"{name}={tuple(value.shape) if isinstance(value, Tensor) else repr(value)}")
     return words
+
+
+def make_cell(
+    cell_class: type[Cell], input_size: int, hidden_size: int, common: dict[str, Any], options: dict[str, Any]
+) -> Cell:
+    """A cell with what its constructor takes; a user's cell need not know of device and dtype, or of bias."""
+    taken = constructor_arguments(cell_class)
+    if not common["bias"] and "bias" not in taken:
+        checks.fail("bias", f"be True for {cell_class.__name__}, whose constructor takes no bias", False)
+    cell = cell_class(input_size, hidden_size, **{n: common[n] for n in COMMON if n in taken}, **options)
+    placement = {n: common[n] for n in ("device", "dtype") if n not in taken and common[n] is not None}
+    return cell.to(**placement) if placement else cell
+
+
+def borrow(template: Cell, parameters: dict[str, Any], **attributes: Any) -> Cell:
+    """A cell like the template with other parameters, without copies of anything else."""
+    cell = template.__class__.__new__(template.__class__)
+    cell.__dict__.update(template.__dict__, _parameters=parameters, **attributes)
+    return cell
 
 
 def both(bias_ih: Tensor | None, bias_hh: Tensor | None) -> Tensor | None:

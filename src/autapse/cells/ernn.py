@@ -50,6 +50,7 @@ class ERNN(InnerSteps, FormCell):
         super().__init__(input_size, hidden_size, bias, **factory)
         self.nonlinearity = checks.one_of("nonlinearity", nonlinearity, ACTIVATIONS)
         self.alignment = checks.one_of("alignment", alignment, ALIGNMENTS)
+        self.unit_matrices = ("weight_hh",) if alignment == "none" else ()
         self.weight_ih = self._parameter(hidden_size, input_size)
         self.weight_hh = self._parameter(hidden_size, hidden_size)
         self.weight_align = None if alignment == "none" else self._parameter(hidden_size, hidden_size)

@@ -23,6 +23,7 @@ class FastRNN(FormCell):
     """
 
     form_class = Leaky
+    unit_matrices = ("weight_hh",)
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh", **factory: Any
@@ -74,6 +75,7 @@ class FastGRNN(FormCell):
         super().__init__(input_size, hidden_size, bias, **factory)
         self.input_rank = self._checked_rank("input_rank", input_rank, input_size)
         self.hidden_rank = self._checked_rank("hidden_rank", hidden_rank, hidden_size)
+        self.unit_matrices = ("weight_hh",) if hidden_rank is None else ()
         self.weight_ih, self.factor_ih = self._factors(input_size, self.input_rank)
         self.weight_hh, self.factor_hh = self._factors(hidden_size, self.hidden_rank)
         self.bias_h = self._bias(2 * hidden_size)  # b_z over b_h

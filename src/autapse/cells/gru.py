@@ -23,6 +23,7 @@ class GRU(FormCell):
     """
 
     form_class = GatedRecurrent
+    unit_matrices = ("weight_hh",)
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, reset: str = "after", **factory: Any):
         super().__init__(input_size, hidden_size, bias, **factory)

@@ -26,6 +26,7 @@ class LeakyRNN(FormCell):
     """
 
     form_class = Leaky
+    unit_matrices = ("weight_hh",)
 
     def __init__(
         self,

@@ -25,6 +25,7 @@ class LSTM(FormCell):
     """
 
     form_class = LongShortTerm
+    unit_matrices = ("weight_hh",)
 
     def __init__(
         self,

@@ -21,6 +21,8 @@ class RIN(FormCell):
         transitions: number of nonlinear maps per step; all but the first have no input.
     """
 
+    unit_matrices = ("weight_hh", "weight_deep")
+
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, transitions: int = 1, **factory: Any):
         super().__init__(input_size, hidden_size, bias, **factory)
         self.transitions = checks.integer("transitions", transitions, minimum=1)

@@ -22,6 +22,7 @@ class RNN(FormCell):
     """
 
     form_class = Leaky
+    unit_matrices = ("weight_hh",)
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh", **factory: Any
@@ -48,6 +49,7 @@ class IRNN(FormCell):
     """
 
     form_class = Leaky
+    unit_matrices = ("weight_hh",)
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, **factory: Any):
         super().__init__(input_size, hidden_size, bias, **factory)

@@ -17,6 +17,7 @@ class UGRNN(FormCell):
     """
 
     form_class = UpdateGate
+    unit_matrices = ("weight_hh",)
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, **factory: Any):
         super().__init__(input_size, hidden_size, bias, **factory)

@@ -23,7 +23,7 @@ VERBS = {
     "eval": "score a finished or unfinished run on the test set",
     "resume": "continue a run that was stopped",
     "predict": "apply a trained network to a file of sequences or sentences",
-    "sample": "write text with a language model",
+    "sample": "write text with a language model, or draw sequences from a generator",
     "reproduce": "train the papers' experiments again, and compare the results with the papers'",
     "bench": "measure the speed of the layers on this machine, compared with others",
 }

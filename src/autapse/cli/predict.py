@@ -28,7 +28,7 @@ class Predict(Trust):
 
     Give the values as they were recorded: the model scales them. If the file has targets, the network does not see
     them, and the score is printed on stderr. A run that forecasts gives the values after the end of each series, with
-    prediction intervals.
+    prediction intervals. A run that translates gives one translation per line.
     """
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
@@ -37,8 +37,8 @@ class Predict(Trust):
     """Sequences: a table like the training file (.csv, .tsv, .parquet), whose channels are found by name; .csv without
     a header for one sequence; .npy [N, T, D] or [T, D]; .npz with `inputs` and, if the sequences differ in length,
     `lengths`; .ts; a .wav file or a folder of them. Sentences: .conllu, or .txt with one word per line and a blank line
-    after each sentence. Reviews: .txt with one review per line. With -, standard input: .csv, .npy or .npz, or .txt if
-    the run is on text."""
+    after each sentence. Reviews: .txt with one review per line. To translate: .txt with one text per line, or .tsv with
+    the right translation after a tab. With -, standard input: .csv, .npy or .npz, or .txt if the run is on text."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Write the predictions to this new file instead of printing them: .npy, .csv or .json; for sentences .txt. With -,
     print them in the form of a .csv file."""
@@ -48,6 +48,12 @@ class Predict(Trust):
     """Print the numbers of the classes instead of their names. A .npy file always has numbers."""
     steps: int | None = None
     """Forecasts only: steps to forecast after the end of each series; by default the horizon."""
+    beam: int | None = None
+    """Translations only: number of beginnings that are kept at each step; by default 1, or --best if that is given."""
+    length_penalty: float | None = None
+    """Translations only: they are compared by log-likelihood / (length + 1)^penalty; by default 1."""
+    best: int | None = None
+    """Translations only: give this many of each text, with their scores."""
 
 
 def main(words: list[str]) -> None:
@@ -65,6 +71,12 @@ def main(words: list[str]) -> None:
     from autapse.training import load_run
 
     loaded, config, signature = load_run(args.run, trust=args.trust)
+    if signature.kind == "translation":
+        _translate(args, loaded)
+        return
+    for name in ("beam", "length_penalty", "best"):
+        if getattr(args, name) is not None:
+            checks.fail(name, "be omitted for a run that does not translate", getattr(args, name))
     model = as_reader(loaded)
     if args.probabilities and not model.has_classes:
         checks.fail("probabilities", "be False for a run that predicts values", True)
@@ -95,6 +107,18 @@ def main(words: list[str]) -> None:
         _give_words(args.out if args.out != PIPE else None, sentences, predicted.answers)
     if line := score(signature, Predictions.of(model, scores).answers, asked.targets):
         terminal.write(line, error=True)
+
+
+def _translate(args: Predict, model: Any) -> None:
+    from autapse.cli.predict_translations import give_translations
+
+    for name in ("probabilities", "numbers", "steps"):
+        if getattr(args, name):
+            checks.fail(name, "be omitted for a run that translates", getattr(args, name))
+    beam = args.beam or args.best or 1
+    penalty = 1.0 if args.length_penalty is None else args.length_penalty
+    with _opened(args.file, True) as path:
+        give_translations(path, model, args.out, beam, penalty, args.best)
 
 
 @contextmanager

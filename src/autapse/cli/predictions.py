@@ -117,6 +117,11 @@ def check_out(path: Path) -> None:
         return
     if path.suffix not in (*WRITERS, ".txt"):
         checks.fail("out", f"end in one of {', '.join(WRITERS)}, or .txt for sentences; or be -", str(path))
+    check_new(path)
+
+
+def check_new(path: Path) -> None:
+    """Check that a file can be created, before any work is done."""
     if path.exists():
         raise checks.InputError(f"{path} exists already and is not overwritten. Choose another name.")
     if not path.parent.is_dir():

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from autapse import files
-from autapse.tasks import Archive, Forecast, OwnSeries, Task
+from autapse.tasks import Archive, Forecast, OwnPairs, OwnSequences, OwnSeries, Task
 from autapse.tasks.own import OwnData
 from autapse.training.config import RunConfig
 from autapse.training.model_config import ModelConfig
@@ -36,7 +36,7 @@ def preset_of(task: Task, chosen: Preset | None, given: set[str]) -> Preset:
 
 def run_name(task: Task) -> str:
     """The beginning of the name of a run folder: the file, the data set or the task."""
-    if isinstance(task, OwnSeries | Forecast):
+    if isinstance(task, OwnSeries | Forecast | OwnPairs | OwnSequences):
         return Path(task.path).name.partition(".")[0].removesuffix("_TRAIN") or task.name
     return task.dataset if isinstance(task, Archive) else task.name
 

@@ -83,7 +83,7 @@ def _list(words: list[str]) -> int:
     for recipe in recipes_below(words[0]) if words else all_recipes():
         model, paper = recipe.settings["model"], recipe.paper
         sizes = "-".join(map(str, model.get("hidden_size", [])))
-        scores = ", ".join(f"{unit} {value}" for unit, value in paper.items() if unit != "cited") or "not in the paper"
+        scores = ", ".join(f"{unit} {value}" for unit, value in paper.items() if unit != "cited") or "no score"
         rows.append((recipe.id, f"{recipe.settings['task']['name']}, {model['cell']} {sizes}", f"paper: {scores}"))
     print_listing(rows, f"{len(rows)} recipes. To train one: autapse reproduce ID --budget 10m")
     return 0
@@ -177,11 +177,13 @@ def command_of(recipe: str, args: Reproduce) -> str:
 def _announce(console: Any, plan: Any) -> None:
     from autapse.reproduce.score import duration
 
-    time = "as long as in the paper" if plan.budget is None else f"at most {duration(plan.budget)}"
+    whole = "as long as in the paper" if plan.recipe.paper else "to the end of its training"
+    time = whole if plan.budget is None else f"at most {duration(plan.budget)}"
     lines = [f"{plan.recipe.id}, {time}"]
     by_reason = attrgetter("reason")
     for reason, differences in groupby(sorted(plan.differences(), key=by_reason), key=by_reason):
-        lines += [f"  {one.setting}: {one.here} instead of the paper's {one.paper}" for one in differences]
+        whose = "the paper's" if plan.recipe.paper else "the recipe's"
+        lines += [f"  {one.setting}: {one.here} instead of {whose} {one.paper}" for one in differences]
         lines.append(f"    why: {reason}")
     lines += [f"  inferred: {setting}: {reading}" for setting, reading in plan.recipe.inferred.items()]
     for line in lines:
@@ -191,7 +193,7 @@ def _announce(console: Any, plan: Any) -> None:
 def _print_result(console: Any, result: Result, path: Path) -> None:
     from autapse.reproduce.score import duration
 
-    against = "not in the paper" if result.paper is None else f"paper: {result.paper}"
+    against = "the paper has no score" if result.paper is None else f"paper: {result.paper}"
     lines = [f"{result.unit}: {result.ours} ({against})"]
     if result.held_out is not None:
         lines[0] += f"; before the second training, on all training data: {result.held_out}"

@@ -8,11 +8,11 @@ from typing import Annotated
 
 import tyro
 
-from autapse.cli import forecast
+from autapse.cli import forecast, translate
 from autapse.cli.parse import Trust, parse
 from autapse.cli.run import speaking_for_all
 from autapse.cli.summary import print_summary
-from autapse.tasks import Forecasting
+from autapse.tasks import Forecasting, Translating
 
 
 @dataclass
@@ -51,4 +51,6 @@ def main(words: list[str]) -> int:
             print_summary(console, summary, config)
             if isinstance(config.task, Forecasting):
                 forecast.finish(console, folder, config.task, summary)
+            if isinstance(config.task, Translating):
+                translate.finish(console, folder, config.task)
     return 0

@@ -13,7 +13,7 @@ import tyro
 from tyro.conf import OmitArgPrefixes
 
 from autapse import checks, files, terminal
-from autapse.cli import forecast
+from autapse.cli import forecast, generate, translate
 from autapse.cli.parse import parse, positional, wants_help
 from autapse.cli.preset import (
     Preset,
@@ -27,11 +27,24 @@ from autapse.cli.preset import (
 )
 from autapse.cli.summary import print_summary
 from autapse.data.catalogue import ARCHIVE, DATA_SETS, misspelt
-from autapse.tasks import TASKS, Archive, Forecast, Forecasting, OwnSeries, Task, task_class
+from autapse.data.formats.pairs import has_pairs
+from autapse.tasks import (
+    TASKS,
+    Archive,
+    Forecast,
+    Forecasting,
+    Generation,
+    OwnPairs,
+    OwnSequences,
+    OwnSeries,
+    Task,
+    Translating,
+    task_class,
+)
 from autapse.tasks.own import OwnData
 from autapse.tasks.series import is_own
 from autapse.training.config import RunConfig, TrainingConfig
-from autapse.training.model_config import CellConfig, ModelConfig, model_config
+from autapse.training.model_config import CellConfig, ModelConfig, TranslatorConfig, WriterConfig, model_config
 
 if TYPE_CHECKING:
     from autapse.auto import Choice
@@ -48,6 +61,8 @@ tasks:
 {tasks}
 
 `autapse {command} TASK --help` lists all options, including those of the task."""
+CHOICE = "--task"
+OF_A_FILE = (OwnSeries.name, Forecast.name, OwnPairs.name, OwnSequences.name)
 
 
 @dataclass(kw_only=True)
@@ -99,6 +114,26 @@ class ForecastArguments(RunArguments[T, ModelConfig]):
     model: OmitArgPrefixes[ModelConfig] = field(default_factory=forecast.default_model)
 
 
+@dataclass(kw_only=True)
+class TranslateArguments(RunArguments[T, TranslatorConfig]):
+    """Train a network that translates your own pairs of texts, within --seconds (100).
+
+    The weights with the best validation loss are kept, and scored on the test part: the symbols to change, to add or to
+    remove, per symbol of the targets.
+    """
+
+    training: OmitArgPrefixes[TrainingConfig] = field(default_factory=translate.default_training)
+    model: OmitArgPrefixes[TranslatorConfig] = field(default_factory=translate.default_model)
+
+
+@dataclass(kw_only=True)
+class GenerateArguments(RunArguments[T, WriterConfig]):
+    """Train a network that generates sequences like those of a file. The best weights in validation are kept."""
+
+    training: OmitArgPrefixes[TrainingConfig] = field(default_factory=generate.default_training)
+    model: OmitArgPrefixes[WriterConfig] = field(default_factory=generate.default_model)
+
+
 def main(words: list[str]) -> int:
     if wants_help(words):
         return task_help("run", "Train a network on a task, evaluate it, and save it under runs/.")
@@ -107,13 +142,19 @@ def main(words: list[str]) -> int:
     preset = preset_of(args.task, args.preset, given)
     if preset == "auto":
         if not isinstance(args.task, OwnData):
-            checks.fail("preset", f"be none for {args.task.name}: auto is for your own data", preset)
+            rule = f"be none for {args.task.name}: auto is for classes and values to predict in your own data"
+            checks.fail("preset", rule, preset)
         one_process_only("run --preset auto", "--preset none")
-    config = forecast.settled(RunConfig(task=args.task, model=args.model, training=args.training))
+    config = RunConfig(task=args.task, model=args.model, training=args.training)
+    config = generate.settled(translate.settled(forecast.settled(config)))
     with speaking_for_all() as console:
         choice = None
         if isinstance(args.task, Forecasting):
             forecast.print_look(console, args.task)
+        if isinstance(args.task, Translating):
+            translate.print_look(console, args.task, args.training.seed)
+        if isinstance(args.task, OwnSequences):
+            generate.print_look(console, args.task)
         if isinstance(args.task, OwnData):
             from autapse.auto import look
 
@@ -176,6 +217,10 @@ def _train_one(
         print_summary(console, summary, config)
         if isinstance(config.task, Forecasting):
             forecast.finish(console, folder, config.task, summary)
+        if isinstance(config.task, Translating):
+            translate.finish(console, folder, config.task)
+        if isinstance(config.task, Generation):
+            generate.finish(console, folder, config.task)
         console.print(f"\nrun: {folder}")
     return summary
 
@@ -211,19 +256,41 @@ def parse_task(kind: Any, command: str, words: list[str]) -> Any:
         raise checks.InputError(f"{error} {_what_else(name, command)}".rstrip()) from None
     if kind is RunArguments and issubclass(task, Forecasting):
         return parse(ForecastArguments[task], f"{command} {name}", rest)  # type: ignore[valid-type]
+    if kind is RunArguments and issubclass(task, Translating):
+        return parse(TranslateArguments[task], f"{command} {name}", rest)  # type: ignore[valid-type]
+    if kind is RunArguments and issubclass(task, OwnSequences):
+        return parse(GenerateArguments[task], f"{command} {name}", rest)  # type: ignore[valid-type]
     return parse(kind[task, kind.settings(task)], f"{command} {name}", rest)
 
 
 def _series(word: str, rest: list[str]) -> tuple[str, list[str]]:
     """The task and its options for a word that is a file, or a data set of the archive."""
-    options = forecast.as_forecast(word, rest)
-    if options is not None:
-        return Forecast.name, options
+    chosen, others = _chosen_task(rest)
+    if chosen is not None:
+        return checks.one_of(CHOICE, chosen, OF_A_FILE), ["--path", word, *others]
+    for task, options in (
+        (Forecast, forecast.as_forecast(word, rest)),
+        (OwnSequences, generate.as_generation(word, rest)),
+    ):
+        if options is not None:
+            return task.name, options
     if is_own(word):
+        if has_pairs(Path(word)):
+            raise checks.InputError(f"{word} has pairs of texts. To translate them, add {CHOICE} {OwnPairs.name}.")
         return OwnSeries.name, ["--path", word, *rest]
     if f"{ARCHIVE}/{word}" in DATA_SETS:
         return Archive.name, ["--dataset", word, *rest]
     return word, rest
+
+
+def _chosen_task(words: list[str]) -> tuple[str | None, list[str]]:
+    """What `--task NAME` says about a file, and the other words."""
+    for n, word in enumerate(words):
+        if word == CHOICE and n + 1 < len(words):
+            return words[n + 1], [*words[:n], *words[n + 2 :]]
+        if word.startswith(f"{CHOICE}="):
+            return word.removeprefix(f"{CHOICE}="), [*words[:n], *words[n + 1 :]]
+    return None, words
 
 
 def _what_else(word: str, command: str) -> str:
@@ -233,7 +300,7 @@ def _what_else(word: str, command: str) -> str:
     if misspelt(word):
         return checks.closest(word, (name.removeprefix(f"{ARCHIVE}/") for name in DATA_SETS))
     if "." in word or "/" in word:
-        return "The name of your own file must end in .ts, .tsv, .csv, .npz or .parquet."
+        return "The name of your own file must end in .ts, .tsv, .csv, .npz, .parquet or .txt."
     meant = f"For a data set of the UEA and UCR archive: autapse {command} {Archive.name} --dataset {word}"
     return meant if word[:1].isupper() else ""
 

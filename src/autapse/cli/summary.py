@@ -48,6 +48,15 @@ def print_scores(console: Any, summary: Summary) -> None:
     if summary.mean_absolute_error is not None:
         explained = "" if summary.r2 is None else f"R² {summary.r2:.4f}, "
         console.print(f"{explained}mean absolute error {summary.mean_absolute_error:.4g}")
+    if summary.symbol_error_rate is not None:
+        symbols, sequences = summary.symbol_error_rate, summary.wrong_sequences
+        console.print(f"wrong sequences {sequences:.4f}, symbol error rate {symbols:.4f}")
+    if summary.nats_per_sequence is not None:
+        console.print(f"{summary.nats_per_sequence:.4g} nats per sequence")
+    if summary.free_running_error is not None:
+        console.print(f"free-running error {summary.free_running_error:.4g} of the variance")
+    if summary.length_distance is not None:
+        console.print(f"distance between generated and true lengths {summary.length_distance:.4f} (0 to 1)")
     if summary.balanced_accuracy is not None:
         console.print(f"balanced accuracy {summary.balanced_accuracy:.4f}, macro F1 {summary.macro_f1:.4f}")
     if summary.spans:

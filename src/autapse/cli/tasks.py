@@ -8,7 +8,7 @@ from autapse.cli.listing import print_groups
 from autapse.cli.parse import parse
 from autapse.data import paths
 from autapse.data.catalogue import ARCHIVE
-from autapse.tasks import TASKS, Archive, Forecast, OwnSeries, Stored, Task, offered
+from autapse.tasks import TASKS, Archive, Forecast, OwnSequences, OwnSeries, Stored, Task, offered
 
 
 @dataclass
@@ -36,7 +36,7 @@ def _row(task: type[Task]) -> tuple[str, str, str]:
 
 def _data(task: type[Stored | Forecast]) -> str:
     """The data sets of a task, and whether they are here. No file is opened."""
-    if not issubclass(task, Stored) or task is OwnSeries:
+    if not issubclass(task, Stored) or task in (OwnSeries, OwnSequences):
         return "data: your file"
     if task is Archive:
         here = sorted(path.name for path in (paths.data_root() / ARCHIVE).glob("*") if path.is_dir())

@@ -35,6 +35,12 @@ class Leaky(Form):
     threshold: Tensor | None = None  # [H], for activation "modrelu"
     pattern: Tensor | None = None  # [2, n], row and column of each entry of R, sorted, none twice
 
+    @property
+    def is_one_map(self) -> bool:
+        """Whether the step is act(u + R·h), with an activation that does not need a threshold."""
+        plain = not any(isinstance(value, Tensor) for value in (self.alpha, self.beta))
+        return plain and (self.alpha, self.beta, self.inner_steps) == (1.0, 0.0, 1) and self.activation in ACTIVATIONS
+
     def step(self, u: Tensor, state: State, t: Position) -> State:
         (h,) = state
         for k in range(self.inner_steps):

@@ -8,6 +8,10 @@ from autapse.layers.stream import Stream
 from autapse.layers.torch_compatible import GRU, LSTM, RNN, from_torch
 
 
+class Feedforward(Layer):
+    cell_type = cells.Feedforward
+
+
 class IRNN(Layer):
     cell_type = cells.IRNN
 
@@ -52,12 +56,20 @@ class UGRNN(Layer):
     cell_type = cells.UGRNN
 
 
+class Memory(Layer):
+    cell_type = cells.Memory
+
+
 class OrthogonalRNN(Layer):
     cell_type = cells.OrthogonalRNN
 
 
 class SpectralRNN(Layer):
     cell_type = cells.SpectralRNN
+
+
+class Deep(Layer):
+    cell_type = cells.Deep
 
 
 class Reservoir(Layer):
@@ -73,17 +85,20 @@ __all__ = [
     "RNN",
     "UGRNN",
     "Antisymmetric",
+    "Deep",
     "Equilibrium",
     "EquilibriumLinear",
     "EquilibriumTanh",
     "FastGRNN",
     "FastRNN",
+    "Feedforward",
     "Implicit",
     "ImplicitGRU",
     "ImplicitLSTM",
     "ImplicitMidpoint",
     "Layer",
     "LeakyRNN",
+    "Memory",
     "OrthogonalRNN",
     "Recurrent",
     "Reservoir",

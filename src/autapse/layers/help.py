@@ -6,7 +6,8 @@ import inspect
 from typing import TypeVar
 
 from autapse.cells import Cell
-from autapse.docstrings import arguments, example, prose, section
+from autapse.cells.base import cell_options
+from autapse.docstrings import arguments, examples, prose, section
 from autapse.unfold import strategy_class
 
 Class = TypeVar("Class", bound=type)
@@ -14,9 +15,13 @@ Class = TypeVar("Class", bound=type)
 
 def layer_help(layer: type, cell: type[Cell], base: type) -> str:
     """The equation and the text of the cell, all arguments, what a call takes and returns, and an example."""
-    names = inspect.signature(layer).parameters
-    texts = arguments(names, base.__doc__, strategy_class(cell).__doc__, cell.__doc__)
-    shown = [example(f"autapse.{layer.__name__}(3, 4)")] if layer.__module__.startswith("autapse.") else []
+    own = cell_options(cell)  # an option of a cell may have the name of an argument of `Recurrent`
+    common = [name for name in inspect.signature(layer).parameters if name not in own]
+    texts = arguments(common, base.__doc__, strategy_class(cell).__doc__)
+    texts += arguments(own, cell.__doc__).removeprefix("Args:")
+    as_cell, as_layer = f"autapse.Recurrent(autapse.cells.{cell.__name__}, ", f"autapse.{layer.__name__}("
+    ours = layer.__module__.startswith("autapse.")
+    shown = [examples(cell.__doc__).replace(as_cell, as_layer)] if ours else []
     return "\n\n".join([prose(cell.__doc__), texts, *_call(base), *shown])
 
 

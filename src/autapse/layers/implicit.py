@@ -9,10 +9,10 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from autapse import cells, checks
-from autapse.cells.base import Cell
+from autapse.cells.base import Cell, borrow
 from autapse.cells.implicit import ImplicitFunction, checked_stencil
 from autapse.layers.help import explain_call
-from autapse.layers.recurrent import Layer, Recurrent, borrow
+from autapse.layers.recurrent import Layer, Recurrent
 
 
 class ImplicitGRU(Layer):

@@ -15,9 +15,10 @@ from torch.nn.parameter import is_lazy
 from torch.nn.utils.rnn import PackedSequence
 
 from autapse import checks
-from autapse.cells.base import COMMON, Cell, cell_options, constructor_arguments, option_words
+from autapse.cells.base import Cell, cell_options, looks_ahead, make_cell, option_words
 from autapse.forms import State
 from autapse.layers.compiled import never_compiled
+from autapse.layers.draws import note_draws
 from autapse.layers.help import layer_help
 from autapse.layers.per_thread import PerThread
 from autapse.layers.stream import Stream
@@ -27,6 +28,7 @@ from autapse.solve.report import warn_unsolved
 from autapse.unfold import Unfold, strategy_class, strategy_settings
 
 FIRST = 0  # the position of the first step of a sequence
+Shapes = dict[str, Any]  # the shapes of a module's parameters by name; for a cell inside it, the same again
 Hidden = Any  # what h0 and h_n are: a tensor, a tuple of one tensor per state, or tuples per layer; see Recurrent
 
 
@@ -95,6 +97,7 @@ class Recurrent(nn.Module):
     def __init__(
         self,
         cell: type[Cell],
+        /,  # so that `cell` can also be an option of the cell
         input_size: int,
         hidden_size: int | Sequence[int],
         num_layers: int | None = None,
@@ -135,7 +138,7 @@ class Recurrent(nn.Module):
             warnings.warn(f"dropout={dropout} has no effect: it acts between layers and num_layers is 1", stacklevel=3)
         cells = self._make_cells({"bias": bias, "device": device, "dtype": dtype}, options)
         first = next(iter(cells.values()))
-        if max(first.stencil) > 0 and not self.looks_ahead:
+        if looks_ahead(first) and not self.looks_ahead:
             checks.fail("stencil", "be an attribute of the class, for a cell that looks ahead", first.stencil)
         self.strategy.check(cell if self.looks_ahead else first)
         self._state_sizes = {key: cell.carried_sizes for key, cell in cells.items()}
@@ -182,20 +185,24 @@ class Recurrent(nn.Module):
         width = self.input_size
         for layer, size in enumerate(sizes):
             for direction in range(self.directions):
-                cell = _make_cell(self.cell_class, width, size, common, options)
+                cell = make_cell(self.cell_class, width, size, common, options)
                 cells[self._key(layer, direction)] = cell
             width = cell.output_size * self.directions
         return cells
 
     def _store_cells(self, cells: dict[str, Cell]) -> None:
         self.cells: Mapping[str, Cell] = nn.ModuleDict(cells)  # type: ignore[assignment]
-        self._shapes = {key: shapes_of(cell) for key, cell in cells.items()}
+        inside = {f"cells.{name}": shapes_of(part) for name, part in self.cells.named_modules()}  # type: ignore[attr-defined]
+        self._shapes = {tuple(path.split(".")): shapes for path, shapes in inside.items() if shapes}
 
     def _check_parameters(self) -> None:
         """Raise an error if a parameter has another shape than at first: an assignment to `.data` can change it."""
-        cells = self.cells
-        for key, shapes in self._shapes.items():
-            check_parameters(cells[key], shapes, "cells", key)
+        for path, shapes in self._shapes.items():
+            module: nn.Module | None = self
+            for name in path:
+                module = None if module is None else module._modules.get(name)
+            if module is not None:
+                check_parameters(module, shapes, *path)
 
     @staticmethod
     def _key(layer: int, direction: int) -> str:
@@ -208,12 +215,23 @@ class Recurrent(nn.Module):
     @property
     def looks_ahead(self) -> bool:
         """Whether the cells depend on later input. The layer then needs whole sequences."""
-        return max(self.cell_class.stencil) > 0
+        return looks_ahead(self.cell_class)
+
+    @property
+    def reads_state(self) -> bool:
+        """Whether a step depends on other steps. Otherwise h0 has no effect."""
+        return bool(self.cell_class.stencil)
 
     @property
     def depends_on_position(self) -> bool:
         """Whether a step depends on its position in the sequence."""
         return any(cell.depends_on_position for cell in self.cells.values())
+
+    @property
+    def learns_draws(self) -> bool:
+        """Whether the cells draw random numbers whose probabilities are trained by REINFORCE."""
+        nothing = torch.empty(0)
+        return any(cell.log_probability(cell.initial_state(0, nothing)) is not None for cell in self.cells.values())
 
     @property
     def checkpoint_every(self) -> int | None:
@@ -273,12 +291,21 @@ class Recurrent(nn.Module):
         batch = make_batch(x, lengths, self._width(x), self.batch_first, self._dtype)
         states = self._initial(h0, batch)
         run = self._run(batch, states, start, return_states, start_states, keys)
+        if self.cell_class.log_probability is not Cell.log_probability:
+            self._note_draws(run.final, batch)
         if run.reports or self._has_reports:
             self.reports, self.adjoint_reports, self._has_reports = run.reports, run.adjoint_reports, True
         h_n, output = self._gather(run.final, batch), batch.restore(run.rows)
         if not return_states:
             return output, h_n
         return output, h_n, [tuple(batch.pad(state) for state in trace) for trace in run.traces]
+
+    def _note_draws(self, final: dict[str, State], batch: SequenceBatch) -> None:
+        """Pass on the log-probability of the draws of all cells, in the caller's order of sequences."""
+        chances = [cell.log_probability(final[key]) for key, cell in self._cells().items()]
+        known = [chance for chance in chances if chance is not None]
+        if known:
+            note_draws(batch.stack(known).view(len(known), -1).sum(0))
 
     def final_output(self, h_n: Hidden) -> Tensor:  # [B, output_size], or [output_size] for a single sequence
         """The output that belongs to h_n, of both directions."""
@@ -362,6 +389,8 @@ class Recurrent(nn.Module):
         return {key: (before[key], after[key]) for key in before}
 
     def _states(self, h0: Hidden, batch: SequenceBatch) -> dict[str, State]:
+        if h0 is None and self.cell_class.initial_state is not Cell.initial_state:
+            return {key: cell.initial_state(batch.count, batch.rows) for key, cell in self._cells().items()}
         if h0 is None:
             zeros, count = batch.rows.new_zeros, batch.count
             return {key: tuple([zeros(count, size) for size in sizes]) for key, sizes in self._state_sizes.items()}
@@ -450,25 +479,6 @@ class Layer(Recurrent):
         cls.__doc__ = cls.__doc__ or layer_help(cls, cls.cell_type, Recurrent)
 
 
-def _make_cell(
-    cell_class: type[Cell], input_size: int, hidden_size: int, common: dict[str, Any], options: dict[str, Any]
-) -> Cell:
-    """A cell with what its constructor takes; a user's cell need not know of device and dtype, or of bias."""
-    taken = constructor_arguments(cell_class)
-    if not common["bias"] and "bias" not in taken:
-        checks.fail("bias", f"be True for {cell_class.__name__}, whose constructor takes no bias", False)
-    cell = cell_class(input_size, hidden_size, **{n: common[n] for n in COMMON if n in taken}, **options)
-    placement = {n: common[n] for n in ("device", "dtype") if n not in taken and common[n] is not None}
-    return cell.to(**placement) if placement else cell
-
-
-def borrow(template: Cell, parameters: dict[str, Any], **attributes: Any) -> Cell:
-    """A cell like the template with the parameters that a layer has now: whatever replaced them reaches the cell."""
-    cell = template.__class__.__new__(template.__class__)
-    cell.__dict__.update(template.__dict__, _parameters=parameters, **attributes)
-    return cell
-
-
 def _first_parameter(module: nn.Module) -> Tensor | None:
     """next(module.parameters(), None), several times faster."""
     for parameter in module._parameters.values():
@@ -478,15 +488,19 @@ def _first_parameter(module: nn.Module) -> Tensor | None:
     return next((parameter for parameter in below if parameter is not None), None)
 
 
-def shapes_of(module: nn.Module) -> dict[str, torch.Size]:
-    """The shape of each parameter of a module, without its submodules."""
-    return {name: p.shape for name, p in module._parameters.items() if p is not None and not is_lazy(p)}
+def shapes_of(module: nn.Module) -> Shapes:
+    """The shape of each parameter of a module; for each module inside, a dict of the same kind."""
+    own = {name: p.shape for name, p in module._parameters.items() if p is not None and not is_lazy(p)}
+    return own | {name: shapes_of(inside) for name, inside in module._modules.items() if isinstance(inside, Cell)}
 
 
-def check_parameters(module: nn.Module, shapes: dict[str, torch.Size], *path: str) -> None:
+def check_parameters(module: nn.Module, shapes: Shapes, *path: str) -> None:
     """Raise an error unless the parameters of a module have these shapes. `path` is its name in the message."""
     parameters = module._parameters
     for name, shape in shapes.items():
+        if isinstance(shape, dict):
+            check_parameters(module._modules[name], shape, *path, name)  # type: ignore[arg-type]
+            continue
         parameter = parameters.get(name)
         if parameter is not None and parameter.shape != shape:
             rule, remedy = f"have shape {tuple(shape)}, as at first", "Make a layer with other sizes."

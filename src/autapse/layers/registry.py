@@ -1,11 +1,13 @@
-"""Networks by name: `gru`, `ernn:inner_steps=2`, `my_module:MyCell:option=value`, and those of installed packages."""
+"""Networks by name: `gru`, `ernn:inner_steps=2`, `my_module:MyCell:option=value`, and those of installed packages.
+
+A network that is an option of another one is in brackets: `deep:cell=(ernn:inner_steps=2)`.
+"""
 
 from __future__ import annotations
 
-import ast
 import inspect
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import EntryPoint
@@ -16,6 +18,7 @@ from autapse import checks, layers, plugins
 from autapse.cells import Cell
 from autapse.cells.base import cell_options
 from autapse.cells.equilibrium import EquilibriumRule
+from autapse.cells.spec import inside, parse_options, words_of
 from autapse.layers.recurrent import Layer, Recurrent
 
 GROUP = "autapse.cells"  # the entry points of networks in other packages
@@ -38,9 +41,12 @@ LAYERS: dict[str, type[Layer]] = {
         layers.OrthogonalRNN,
         layers.SpectralRNN,
         layers.LeakyRNN,
+        layers.Deep,
+        layers.Memory,
         layers.Reservoir,
         layers.ImplicitGRU,
         layers.ImplicitLSTM,
+        layers.Feedforward,
     )
 }
 
@@ -77,40 +83,18 @@ def make_layer(
 
 def parse_network(spec: str) -> tuple[NetworkClass, dict[str, Any]]:
     """The class and the options of `name:option=value:…` or `module:Class:option=value:…`."""
-    name, *words = spec.split(":")
+    name, *words = words_of(spec)
     if _names_a_class(name, words):
         name, kind, words = f"{name}:{words[0]}", _imported(name, words[0]), words[1:]
     else:
         kind = _named(name)
-    return kind, parse_options("cell", spec, name, words, options_of(kind))
+    return kind, parse_options("cell", spec, name, words, options_of(kind), _cell)
 
 
-def parse_options(
-    argument: str, spec: str, name: str, words: list[str], known: Mapping[str, inspect.Parameter]
-) -> dict[str, Any]:
-    """The options of `name:option=value:…`.
-
-    Args:
-        argument: what is described, for error messages.
-        spec: the whole text.
-        name: its part before the options.
-        words: the options, `option=value` each.
-        known: the parameters that can be options.
-
-    Returns:
-        The values by option.
-    """
-    options: dict[str, Any] = {}
-    for word in words:
-        option, equals, value = word.partition("=")
-        if not equals or option not in known:
-            rule = f"be {name} with options from: {', '.join(known) or 'none'}, as in {name}:option=value"
-            checks.fail(argument, rule, spec, checks.closest(option, known))
-        if option in options:
-            checks.fail(argument, f"have each option once, also {option}", spec)
-        # If the option is a text, the value is one too: alignment=none is not None.
-        options[option] = value if isinstance(known[option].default, str) else _value(value)
-    return options
+def _cell(spec: str) -> tuple[type[Cell], dict[str, Any]]:
+    """The cell class and the options of a network that is an option of another one."""
+    kind, options = parse_network(spec)
+    return kind.cell_type if issubclass(kind, Layer) else kind, options
 
 
 def options_of(kind: NetworkClass) -> dict[str, inspect.Parameter]:
@@ -124,9 +108,12 @@ def spec_of(kind: NetworkClass) -> str:
 
 
 def foreign_module(spec: str) -> str | None:
-    """The module that `parse_network` would import; None if there is none, or if it is imported already."""
-    module, *words = spec.split(":")
-    return module if _names_a_class(module, words) and module not in sys.modules else None
+    """A module that `parse_network` would import; None if there is none, or if all are imported already."""
+    module, *words = words_of(spec)
+    if _names_a_class(module, words) and module not in sys.modules:
+        return module
+    nested = (inside(word.partition("=")[2]) for word in words)
+    return next((found for text in nested if text and (found := foreign_module(text))), None)
 
 
 def _names_a_class(name: str, words: list[str]) -> bool:
@@ -178,12 +165,3 @@ def _checked(value: Any, what: str) -> NetworkClass:
         remedy = "Write a subclass of autapse.Cell."
         checks.fail(what, "be a cell class or a layer class of autapse, or its name", value, remedy, checks.KindError)
     return value
-
-
-def _value(text: str) -> Any:
-    if text.lower() in ("true", "false", "none"):
-        text = text.capitalize()
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return text

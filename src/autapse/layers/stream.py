@@ -46,7 +46,7 @@ class Stream:
         """Return to position 0, with zero states or `h0` in the format of the layer's h0."""
         self._layer._check_parameters()
         # A copy: after a training step in place, a stream must not have some old weights and some new ones.
-        cells = {key: copy.deepcopy(cell) for key, cell in self._layer.cells.items()}
+        cells = {key: copy.deepcopy(cell).eval() for key, cell in self._layer.cells.items()}
         self._keys = list(cells)
         weight = self._layer._first_weight()
         like = torch.empty(0) if weight is None else weight

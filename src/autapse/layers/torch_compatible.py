@@ -11,8 +11,8 @@ from torch.nn.utils.rnn import PackedSequence
 
 from autapse import cells, checks
 from autapse.cells import Cell
-from autapse.cells.base import cell_options
-from autapse.layers.recurrent import Layer, Run, borrow, check_parameters, check_state, shapes_of
+from autapse.cells.base import borrow, cell_options
+from autapse.layers.recurrent import Layer, Run, check_parameters, check_state, shapes_of
 from autapse.native.dispatch import kernels_serve
 from autapse.sequences.batch import SequenceBatch, check_input
 from autapse.unfold import Scan

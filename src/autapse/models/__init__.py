@@ -1,6 +1,8 @@
 """Models: recurrent layers with a head. Tasks train them, and they can be used on their own."""
 
+from autapse.models.attention import Attention
 from autapse.models.base import SequenceModel
+from autapse.models.beam import Hypotheses
 from autapse.models.classifier import Classifier
 from autapse.models.decoder import Conditions, Decoder, Elements
 from autapse.models.encoder_decoder import EncoderDecoder
@@ -9,12 +11,14 @@ from autapse.models.forecaster import Forecaster
 from autapse.models.generator import Generator
 from autapse.models.heads import Draw
 from autapse.models.language_model import LanguageModel
+from autapse.models.memory_network import MemoryNetwork
 from autapse.models.model import Model
 from autapse.models.padding import Padded
 from autapse.models.question_answering import QuestionAnswering
 from autapse.models.regressor import Regressor, StepRegressor
 from autapse.models.stream import ModelStream
 from autapse.models.tagger import Tagger
+from autapse.models.texts import Translation
 
 MODELS: dict[str, type[SequenceModel]] = {  # those that read a sequence, by kind of task
     "classification": Classifier,
@@ -28,6 +32,7 @@ MODELS: dict[str, type[SequenceModel]] = {  # those that read a sequence, by kin
 
 __all__ = [
     "MODELS",
+    "Attention",
     "Classifier",
     "Conditions",
     "Decoder",
@@ -37,7 +42,9 @@ __all__ = [
     "Forecaster",
     "Free",
     "Generator",
+    "Hypotheses",
     "LanguageModel",
+    "MemoryNetwork",
     "Model",
     "ModelStream",
     "Padded",
@@ -48,4 +55,5 @@ __all__ = [
     "StepRegressor",
     "Tagger",
     "Teacher",
+    "Translation",
 ]

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from autapse import checks
 from autapse.layers.recurrent import Recurrent
 from autapse.layers.registry import NetworkClass, make_layer
+from autapse.models.baseline import RunningBaseline
 from autapse.models.batch_norm import BatchNorm
 from autapse.models.front import NONE, make_front
 from autapse.models.initialise import initialise
@@ -160,6 +161,7 @@ class SequenceModel(Model):
         self.head = nn.Linear(read, output_size, **where)
         for layer in self.layers():
             initialise(layer, initialisation)
+        self.baseline = RunningBaseline(**where) if any(layer.learns_draws for layer in self.layers()) else None
 
     def _check_plain(self, **settings: Any) -> None:
         """Raise an error for settings that this kind of model does not have."""
@@ -238,8 +240,7 @@ class SequenceModel(Model):
     @property
     def solutions(self) -> Solutions | None:
         """The solutions that the layer keeps by key, or None; `keys` name the sequences of a batch."""
-        solutions = getattr(self.layer.strategy, "solutions", None)
-        return solutions if solutions is not None and solutions.limit else None
+        return self.kept(self.layer)
 
     def _prepared(self, x: Tensor, lengths: Any) -> tuple[Tensor, Any, bool]:
         """What the recurrent layer reads, its lengths, and whether x is a single sequence, [T, D]."""

@@ -11,19 +11,21 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from autapse import checks
+from autapse.layers.draws import check_no_draws
 from autapse.layers.recurrent import Recurrent
 from autapse.layers.registry import make_layer
 from autapse.models.base import Network
 from autapse.models.bridge import Bridge, Map
 from autapse.models.heads import MISSING, Categorical, Draw, Head, Mixture
 from autapse.models.initialise import initialise
-from autapse.models.padding import Padded
+from autapse.models.padding import Padded, ragged_lengths
 from autapse.models.previous import Previous, PreviousSymbol, PreviousValues
 from autapse.models.stepping import check_causal
 
 Ending = Literal["end", "stop", "count", "given"]
-Condition = Literal["input", "state", "both"]
+Condition = Literal["input", "state", "both", "none"]
 ENDINGS: tuple[Ending, ...] = get_args(Ending)
+WRITES = "the model writes sequences"
 CONDITIONS: tuple[Condition, ...] = get_args(Condition)
 CLOCK = {"count": 2}  # inputs that tell the steps left
 
@@ -79,6 +81,14 @@ class Conditions(NamedTuple):
     aligned: Tensor | None = None
     attend: Attend | None = None
 
+    def select(self, index: Tensor) -> Conditions:  # [B']
+        """The same for some sequences, in this order."""
+        return Conditions(
+            None if self.context is None else self.context[index],
+            None if self.aligned is None else self.aligned[index],
+            None if self.attend is None else self.attend.select(index),
+        )
+
 
 class Attend(Protocol):
     """Attention of a decoder to something else. `state` is what it carries from step to step; None at the start."""
@@ -87,7 +97,7 @@ class Attend(Protocol):
     """Whether the layer reads what was attended to, so that steps must be computed one after the other."""
 
     def after(self, output: Tensor, state: Any) -> tuple[Tensor, Any]:
-        """The features that the head reads, [B, T, F], for the layer's outputs [B, T, H] of some steps."""
+        """The features that the head reads, [B, T, H], for the layer's outputs [B, T, H] of some steps."""
 
     def before(self, output: Tensor, state: Any) -> tuple[Tensor, Any]:
         """What the layer reads besides, [B, A], given its last output [B, H]."""
@@ -111,11 +121,13 @@ class Decoder(nn.Module):
         dropout: probability of dropping an output between layers.
         ending: how the length is modelled.
         context_size: size of the vector that a sequence depends on; 0 if there is none.
-        condition: how the vector reaches the layer: as an `input` at each step, as its initial `state`, or `both`.
+        condition: how the vector reaches the layer: as an `input` at each step, as its initial `state`, `both`, or not
+            at all (`none`), for a decoder with attention. A layer that reads no state, such as `feedforward`, has no
+            initial state: it reads the vector as an input.
         context_map: how the vector becomes a state: `linear`, or an `mlp` with a hidden layer.
         aligned_size: features of a sequence of the same length that each step depends on; 0 if there is none.
+        attends: whether attention makes the features that the head reads. The vector is then optional.
         attended_size: features that attention adds to the input of each step; 0 if there are none.
-        feature_size: features that the head reads, if attention makes them; by default the layer's output.
         embedding_size: size of the vectors of symbols.
         time_input: also read the number of the step.
         input_dropout: probability of dropping a feature that the layer reads.
@@ -142,8 +154,8 @@ class Decoder(nn.Module):
         condition: Condition = "both",
         context_map: Map = "linear",
         aligned_size: int = 0,
+        attends: bool = False,
         attended_size: int = 0,
-        feature_size: int | None = None,
         embedding_size: int = 64,
         time_input: bool = False,
         input_dropout: float = 0.0,
@@ -154,24 +166,29 @@ class Decoder(nn.Module):
         super().__init__()
         self.elements, self.ending = elements, checks.one_of("ending", ending, ENDINGS)
         self.condition = checks.one_of("condition", condition, CONDITIONS)
+        if condition == "none" and context_size and not attends:
+            checks.fail("condition", "be input, state or both without attention", condition)
         self.time_input = checks.boolean("time_input", time_input)
         if ending == "end" and not elements.symbols:
             checks.fail("ending", "be stop, count or given for values, which have no end symbol", ending)
         self.previous = self._make_previous(embedding_size, where)
-        read_context = context_size if condition != "state" else 0
+        self._reads_context = condition in ("input", "both")
         clock = CLOCK.get(ending, 0) + self.time_input
-        size = self.previous.size + read_context + aligned_size + attended_size + clock
+        size = self.previous.size + context_size * self._reads_context + aligned_size + attended_size + clock
         self.layer = self._make_layer(cell, size, hidden_size, num_layers, dropout, where)
         self.bridge = Bridge(context_size, self.layer, context_map, **where) if self._starts(context_size) else None
         self.input_dropout, self.output_dropout = nn.Dropout(input_dropout), nn.Dropout(output_dropout)
-        features = feature_size or self.layer.output_size
+        features = self.layer.output_size
         self.head = self._make_head(features, where)
         self.stop = nn.Linear(features, 1, **where) if ending == "stop" else None
         self.count = nn.Linear(context_size or 1, elements.longest, **where) if ending == "count" else None
         initialise(self.layer, initialisation)
 
     def _starts(self, context_size: int) -> bool:
-        return context_size > 0 and self.condition != "input"
+        if self.condition == "state" and not self.layer.reads_state:
+            rule = f"be input for {self.layer.cell_class.__name__}, which reads no state"
+            checks.fail("condition", rule, self.condition)
+        return context_size > 0 and self.condition in ("state", "both") and self.layer.reads_state
 
     def _make_previous(self, embedding_size: int, where: dict[str, Any]) -> Previous:
         made = self.elements
@@ -192,24 +209,26 @@ class Decoder(nn.Module):
             stack = {"num_layers": num_layers, "dropout": dropout, "batch_first": True}
             layer = make_layer(cell, size, sizes, **stack, **where)
         check_causal(layer)
+        check_no_draws(layer, WRITES)
         return layer
 
     def _make_head(self, features: int, where: dict[str, Any]) -> Head:
         made = self.elements
         if made.symbols:
-            return Categorical(features, made.symbols + (self.ending == "end"), **where)
+            return Categorical(features, made.symbols, self.ending == "end", **where)
         return Mixture(features, made.values, made.binary, made.components, made.mean, made.scale, **where)
 
     # All steps at once ------------------------------------------------------------------------------------------
 
-    def teacher_forced(self, y: Padded, given: Conditions) -> Tensor:  # [B, T] or [B, T + 1]
+    def teacher_forced(self, y: Padded, given: Conditions, read: Tensor | None = None) -> Tensor:  # [B, T], [B, T + 1]
         """The log-likelihood of each element, given those before it; 0 after the end of a sequence.
 
         With `end` there is one more step, that of the end. `stop` and `count` add the likelihood of the length to that
-        of the elements.
+        of the elements. `read` has elements that are read in place of the true ones.
         """
         wanted = self.wanted(y)
-        inputs = self.inputs(self.fed(wanted), wanted.lengths, given)
+        before = wanted if read is None else self.wanted(Padded(read, y.lengths))
+        inputs = self.inputs(self.fed(before), wanted.lengths, given)
         output, _ = self.run(inputs, wanted.lengths, given)
         features, _ = given.attend.after(output, None) if given.attend else (output, None)
         return self.log_likelihood(features, wanted, given)
@@ -224,13 +243,10 @@ class Decoder(nn.Module):
 
     def fed(self, wanted: Padded) -> Tensor:  # [B, T, feed]
         """The element before each step; at the first step the start."""
-        first = self.previous.start.expand(len(wanted.values), 1, -1)
-        if wanted.values.shape[1] <= 1:
-            return first[:, : wanted.values.shape[1]]
         before = wanted.values[:, :-1]
         if self.elements.symbols:  # the end symbol is never read, and has no vector
             before = torch.where(before == self.elements.symbols, MISSING, before)
-        return torch.cat([first, self.previous(before)], dim=1)
+        return self.previous.from_start(before)[:, : wanted.values.shape[1]]
 
     def inputs(
         self, fed: Tensor, lengths: Tensor, given: Conditions, first: int = 0
@@ -260,7 +276,7 @@ class Decoder(nn.Module):
         self, fed: Tensor, context: Tensor | None, aligned: Tensor | None, lengths: Tensor, step: Tensor
     ) -> Tensor:
         parts = [fed]
-        parts += [] if context is None or self.condition == "state" else [context]
+        parts += [context] if context is not None and self._reads_context else []
         parts += [] if aligned is None else [aligned]
         longest, clock = self.elements.longest, list[Tensor]()
         if self.ending in CLOCK:  # the steps left, as a share of the longest sequence and as a signal near the end
@@ -272,8 +288,9 @@ class Decoder(nn.Module):
 
     def run(self, inputs: Tensor, lengths: Tensor | None, given: Conditions, **keywords: Any) -> tuple[Tensor, Any]:
         """The layer's output at all steps, [B, T, H], and its final state, or what it returns with `return_states`."""
+        known = ragged_lengths(lengths, inputs)  # None if all are as long as the batch, which is faster
         x = inputs if self.layer.batch_first else inputs.transpose(0, 1)
-        output, *rest = self.layer(x, self.initial(given), lengths=lengths, **keywords)
+        output, *rest = self.layer(x, self.initial(given), lengths=known, **keywords)
         output = output if self.layer.batch_first else output.transpose(0, 1)
         return output, rest[-1]
 
@@ -312,18 +329,14 @@ class Decoder(nn.Module):
         assert self.count is not None, "only with ending=count"
         return self.count(self.count.weight.new_zeros(count, 1) if given.context is None else given.context)
 
-    def drawn(self, features: Tensor, draw: Draw) -> Tensor:  # [..., F] -> element
-        """A sample of each element; not the end."""
-        if isinstance(self.head, Categorical):
-            return self.head.sample(features, draw, self.elements.symbols)
-        return self.head.sample(features, draw)
-
     def drawn_or_over(self, features: Tensor, draw: Draw) -> tuple[Tensor, Tensor]:  # [B, F] -> element, [B] bool
         """A sample of each element, and whether its sequence is over."""
         if self.stop is None:
-            symbol = self.head.sample(features, draw)
+            assert isinstance(self.head, Categorical), "values have no end symbol"
+            symbol = self.head.sample_or_end(features, draw)
             over = symbol == self.elements.symbols
             return torch.where(over, 0, symbol), over
         chance = (self.stop(features)[:, 0].double() / draw.temperature).sigmoid()
-        uniform = torch.empty_like(chance).uniform_(generator=draw.generator)
-        return self.drawn(features, draw), uniform < chance
+        limit = torch.full_like(chance, 0.5)
+        limit = limit if draw.mean else limit.uniform_(generator=draw.generator)
+        return self.head.sample(features, draw), limit < chance

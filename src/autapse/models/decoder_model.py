@@ -20,6 +20,12 @@ class DecoderModel(Model):
 
     feeds_back: ClassVar[bool] = True
     decoder: Decoder
+    separator: str = " "
+    """Text between two symbols that are written; empty for characters."""
+    columns: tuple[str, ...] = ()
+    """Names of the columns of values that are written; empty if they have no names."""
+    words: tuple[tuple[str, ...], ...] = ()
+    """The words of each word column that is read; empty if they have no names."""
 
     def __init__(self, feeding: Feeding | None = None) -> None:
         super().__init__()
@@ -47,10 +53,19 @@ class DecoderModel(Model):
         Returns:
             [B, T], or with an end symbol [B, T + 1].
         """
+        return self.likelihood(self.given(x, lengths), targets)
+
+    def likelihood(self, given: Conditions, targets: Any) -> Tensor:  # [B, T]
+        """The log-likelihood of each element of the targets, without the gradient of unsolved sequences.
+
+        Args:
+            given: what the sequences depend on.
+            targets: the sequences, `Padded(values, lengths)`.
+        """
         if not isinstance(targets, Padded):
             checks.fail("targets", "be Padded(values, lengths)", type(targets).__name__, kind=checks.KindError)
         feeding = self.feeding if self.training else Teacher()
-        return self._masked(feeding.log_likelihood(self.decoder, targets, self.given(x, lengths), self.progress))
+        return self._masked(feeding.log_likelihood(self.decoder, targets, given, self.progress))
 
     def carry(self, x: Tensor, lengths: Any = None, state: Any = None, targets: Any = None) -> tuple[Any, Any]:
         return self(x, lengths, targets), None

@@ -15,15 +15,16 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from autapse import checks
-from autapse.layers.registry import parse_options
+from autapse.cells.spec import parse_options
 from autapse.models.decoder import Conditions, Decoder
 from autapse.models.heads import Draw
 from autapse.models.padding import Padded
-from autapse.models.stepping import at_every_step, mapped
+from autapse.models.stepping import StepReports, at_every_step, mapped
 from autapse.models.walk import DecoderWalk
 from autapse.sequences.lengths import running
 
 Shape = Literal["linear", "exponential", "sigmoid"]
+Own = Literal["sample", "mean"]
 STEEPNESS = 10.0  # of the sigmoid schedule, over the whole training
 DECAY = 5.0  # of the exponential schedule, over the whole training
 
@@ -52,11 +53,15 @@ class Teacher(Feeding):
 
 @dataclass(frozen=True)
 class Scheduled(Feeding):
-    """Scheduled sampling: each element that is read is the model's own sample with a probability that grows.
+    """Scheduled sampling: each element that is read is the model's own with a probability that grows.
+
+    Gradients do not pass through the model's own elements. So these are drawn first, one step after the other and
+    without gradients. Then all steps are computed at once, as with teacher forcing.
 
     Args:
         end: the probability at the end of the training.
         shape: how it grows from 0: `linear`, `exponential` or `sigmoid`.
+        own: what the model's own element is: a `sample`, or the `mean` of values and the most likely symbol.
 
     >>> [round(Scheduled(end=0.5).probability(share), 2) for share in (0.0, 0.5, 1.0)]
     [0.0, 0.25, 0.5]
@@ -64,10 +69,12 @@ class Scheduled(Feeding):
 
     end: float = 0.5
     shape: Shape = "linear"
+    own: Own = "sample"
 
     def __post_init__(self) -> None:
         checks.number("end", self.end, low=0.0, high=1.0)
         checks.one_of("shape", self.shape, get_args(Shape))
+        checks.one_of("own", self.own, get_args(Own))
 
     def probability(self, progress: float) -> float:
         """The probability of the model's own sample when a share of the training is done."""
@@ -80,10 +87,12 @@ class Scheduled(Feeding):
         return self.end * share
 
     def log_likelihood(self, decoder: Decoder, y: Padded, given: Conditions, progress: float) -> Tensor:
-        chance = self.probability(progress)
+        chance, draw = self.probability(progress), Draw(mean=self.own == "mean")
+        if given.attend is None or not given.attend.reads_before:
+            return decoder.teacher_forced(y, given, _mixed(decoder, y, given, chance, draw))
 
         def mixed(features: Tensor, truth: Tensor) -> Tensor:
-            own = decoder.previous(decoder.drawn(features, Draw()))
+            own = decoder.previous(decoder.head.sample(features.detach(), draw))
             chosen = torch.rand(len(truth), 1, device=truth.device) < chance
             return torch.where(chosen, own, truth)
 
@@ -116,6 +125,8 @@ class Free(Feeding):
         output, states = decoder.run(
             decoder.inputs(decoder.fed(wanted), wanted.lengths, given), wanted.lengths, given, return_states=True
         )
+        reports = StepReports(decoder.layer, len(output))
+        reports.add(torch.arange(len(output)))
         total = decoder.elements_likelihood(output, wanted)
         state, place = at_every_step(decoder.layer, states), torch.arange(output[..., 0].numel(), device=output.device)
         output = output.flatten(0, 1)
@@ -127,9 +138,11 @@ class Free(Feeding):
             fed = decoder.previous.soft(decoder.head.expected(output[kept]))
             x = decoder.inputs_at(fed, place // steps, place % steps, wanted.lengths, given)
             output, state = _step(decoder, x, mapped(partial(torch.index_select, dim=1, index=kept), state))
+            reports.add(place // steps)
             ahead = Padded(wanted.values.flatten(0, 1)[place, None], (lengths[place // steps] - place % steps).cpu())
             each = decoder.elements_likelihood(output[:, None], ahead)[:, 0]
             total = total.flatten().index_add(0, place, each).view(total.shape)
+        reports.give()
         predictions = (torch.arange(steps, device=total.device) + 1).clamp(max=self.steps)
         return total / predictions + decoder.length_likelihood(given, wanted.lengths, total)
 
@@ -164,6 +177,22 @@ def parse_feeding(text: str) -> Feeding:
     return kind(**parse_options("feeding", text, name, words, dict(inspect.signature(kind).parameters)))
 
 
+@torch.no_grad()
+def _mixed(decoder: Decoder, y: Padded, given: Conditions, chance: float, draw: Draw) -> Tensor:
+    """The elements, [B, T] or [B, T, D], each replaced by the decoder's own with this probability."""
+    if chance == 0:
+        return y.values
+    count, device = len(y.values), y.values.device
+    walk = DecoderWalk(decoder, given, count, decoder.wanted(y).lengths)
+    fed, mixed = decoder.previous.start.expand(count, -1), list[Tensor]()
+    for truth in y.values.unbind(1):
+        own = decoder.head.sample(walk(fed), draw)
+        chosen = (torch.rand(count, device=device) < chance).view(-1, *[1] * (own.dim() - 1))
+        mixed.append(torch.where(chosen, own, truth))
+        fed = decoder.previous(mixed[-1])
+    return torch.stack(mixed, dim=1)
+
+
 def _step(decoder: Decoder, x: Tensor, state: Any) -> tuple[Tensor, Any]:  # [N, D] -> [N, H]
     axis = 1 if decoder.layer.batch_first else 0
     output, state = decoder.layer(x.unsqueeze(axis), state)
@@ -188,5 +217,6 @@ def _one_by_one(
         rows.append(walk(fed))
         if t + 1 < len(running_at):
             fed = choose(rows[-1], truth[:count, t + 1])
+    walk.report()
     features = pad_sequence(rows)[torch.argsort(order)]
     return decoder.log_likelihood(features, wanted, given)

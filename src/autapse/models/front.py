@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from autapse import checks
-from autapse.layers.registry import parse_options
+from autapse.cells.spec import parse_options
 from autapse.models.batch_norm import BatchNorm
 from autapse.models.padding import inside, on_rows, ragged_lengths, rows_inside
 

@@ -28,6 +28,7 @@ class Draw:
         temperature: below 1, likely values become more likely; above 1, less likely.
         top_k: draw only from the k most likely symbols.
         top_p: draw only from the most likely symbols that together have this probability.
+        mean: take the mean of values, and the most likely symbol, instead of a sample.
         generator: of the random numbers; by default torch's own.
 
     >>> head = Categorical(3, 5)
@@ -38,6 +39,7 @@ class Draw:
     temperature: float = 1.0
     top_k: int | None = None
     top_p: float | None = None
+    mean: bool = False
     generator: torch.Generator | None = None
 
     def __post_init__(self) -> None:
@@ -71,17 +73,22 @@ class Head(nn.Module):
         """Draw an element for each step."""
         raise NotImplementedError
 
+    def complete(self, features: Tensor, y: Tensor, draw: Draw) -> Tensor:  # [..., F], element -> element
+        """Draw what is missing in elements, given what is known in them."""
+        raise NotImplementedError
+
     def expected(self, features: Tensor) -> Tensor:  # [..., F] -> [..., K] or [..., D]
         """The mean of values, or the probabilities of the symbols; with gradients, to be fed back."""
         raise NotImplementedError
 
 
 class Categorical(Head):
-    """Symbols: a softmax over `count` classes.
+    """Symbols: a softmax over `count` classes, and with `end` one more, which is the last.
 
     Args:
         features: number of features.
         count: number of symbols.
+        end: whether there is one more symbol, which ends a sequence. It is not an element.
         where: device and dtype.
 
     >>> head = Categorical(8, 5)
@@ -91,19 +98,28 @@ class Categorical(Head):
 
     symbols = True
 
-    def __init__(self, features: int, count: int, **where: Any) -> None:
-        super().__init__(features, checks.integer("count", count, minimum=1), **where)
+    def __init__(self, features: int, count: int, end: bool = False, **where: Any) -> None:
+        self.count, self.end = checks.integer("count", count, minimum=1), checks.boolean("end", end)
+        super().__init__(features, count + end, **where)
 
     def log_likelihood(self, features: Tensor, y: Tensor) -> Tensor:
-        logits = self.linear(features)
-        flat = F.cross_entropy(logits.flatten(0, -2), y.flatten(), ignore_index=MISSING, reduction="none")
-        return -flat.view(y.shape)
+        logits, y = self.linear(features).flatten(0, -2), y.flatten()
+        each = -F.cross_entropy(logits, y, ignore_index=MISSING, reduction="none")
+        if self.end:  # an element that is missing is any symbol but the end
+            absent = (y == MISSING).nonzero()[:, 0]
+            rows = logits.index_select(0, absent)
+            each = each.index_copy(0, absent, rows[:, : self.count].logsumexp(-1) - rows.logsumexp(-1))
+        return each.view(features.shape[:-1])
 
-    def sample(self, features: Tensor, draw: Draw, count: int | None = None) -> Tensor:
-        """Draw a symbol for each step; with `count` one of the first `count`."""
-        chances = chances_of(self.linear(features)[..., :count], draw)
-        drawn = torch.multinomial(chances.flatten(0, -2), 1, generator=draw.generator)
-        return drawn.view(features.shape[:-1])
+    def sample(self, features: Tensor, draw: Draw) -> Tensor:
+        return drawn_from(self.linear(features)[..., : self.count], draw)
+
+    def sample_or_end(self, features: Tensor, draw: Draw) -> Tensor:
+        """The same, but the sequence may also end: then it is `count`."""
+        return drawn_from(self.linear(features), draw)
+
+    def complete(self, features: Tensor, y: Tensor, draw: Draw) -> Tensor:
+        return torch.where(y == MISSING, self.sample(features, draw), y)
 
     def expected(self, features: Tensor) -> Tensor:
         return self.linear(features).softmax(-1)
@@ -175,24 +191,45 @@ class Mixture(Head):
         return total
 
     def sample(self, features: Tensor, draw: Draw) -> Tensor:
+        nothing = features.new_full((*features.shape[:-1], self.values + self.binary), math.nan)
+        return self.complete(features, nothing, draw)
+
+    def complete(self, features: Tensor, y: Tensor, draw: Draw) -> Tensor:
+        """Draw the columns that are missing. Those that are known make some components more likely than others."""
         if draw.restricted:
             checks.fail("top_k, top_p", "be None for values, since they choose among symbols", (draw.top_k, draw.top_p))
         weights, means, deviations, bits = self._parameters_of(features)
-        chances = (weights / draw.temperature).softmax(-1)
-        chosen = torch.multinomial(chances.flatten(0, -2), 1, generator=draw.generator).view(*features.shape[:-1], 1, 1)
-        chosen = chosen.expand(*features.shape[:-1], 1, self.values)
-        mean, deviation = (part.gather(-2, chosen).squeeze(-2) for part in (means, deviations.exp()))
-        noise = torch.empty_like(mean).normal_(generator=draw.generator)
-        y = self.mean + self.scale * (mean + math.sqrt(draw.temperature) * deviation * noise)
-        if not self.binary:
-            return y
-        uniform = torch.empty_like(bits).uniform_(generator=draw.generator)
-        return torch.cat([y, (uniform < (bits / draw.temperature).sigmoid()).to(y)], dim=-1)
+        given = y[..., : self.values]
+        known, given = ~given.isnan().unsqueeze(-2), (torch.where(given.isnan(), 0, given) - self.mean) / self.scale
+        z = (given.unsqueeze(-2) - means) * torch.exp(-deviations)
+        fit = torch.where(known, -0.5 * z.square() / draw.temperature - deviations, 0).sum(-1)
+        chances = (weights / draw.temperature + fit).double().softmax(-1)
+        if draw.mean:
+            drawn = (chances.to(means).unsqueeze(-1) * means).sum(-2)
+            ones = bits > 0
+        else:
+            chosen = torch.multinomial(chances.flatten(0, -2), 1, generator=draw.generator)
+            chosen = chosen.view(*features.shape[:-1], 1, 1).expand(*features.shape[:-1], 1, self.values)
+            mean, deviation = (part.gather(-2, chosen).squeeze(-2) for part in (means, deviations.exp()))
+            noise = torch.empty_like(mean).normal_(generator=draw.generator)
+            drawn = mean + math.sqrt(draw.temperature) * deviation * noise
+            uniform = torch.empty_like(bits).uniform_(generator=draw.generator)
+            ones = uniform < (bits / draw.temperature).sigmoid()
+        made = torch.cat([self.mean + self.scale * drawn, ones.to(drawn)], dim=-1)
+        return torch.where(y.isnan(), made, y)
 
     def expected(self, features: Tensor) -> Tensor:
         weights, means, _, bits = self._parameters_of(features)
         mean = self.mean + self.scale * (weights.exp().unsqueeze(-1) * means).sum(-2)
         return torch.cat([mean, bits.sigmoid()], dim=-1) if self.binary else mean
+
+
+def drawn_from(logits: Tensor, draw: Draw) -> Tensor:  # [..., K] -> [...]
+    """A symbol for each row of logits."""
+    if draw.mean:
+        return logits.argmax(-1)
+    chances = chances_of(logits, draw)
+    return torch.multinomial(chances.flatten(0, -2), 1, generator=draw.generator).view(logits.shape[:-1])
 
 
 def chances_of(logits: Tensor, draw: Draw) -> Tensor:  # [..., K] -> [..., K]

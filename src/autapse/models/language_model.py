@@ -9,6 +9,7 @@ from torch import Tensor
 
 from autapse import checks
 from autapse.models.base import Network, SequenceModel
+from autapse.models.heads import Draw, drawn_from
 
 
 class LanguageModel(SequenceModel):
@@ -40,7 +41,15 @@ class LanguageModel(SequenceModel):
         return output, h_n
 
     @torch.no_grad()
-    def sample(self, start: Tensor, count: int, temperature: float = 1.0, seed: int = 0) -> Tensor:  # [T] -> [count]
+    def sample(  # [T] -> [count]
+        self,
+        start: Tensor,
+        count: int,
+        temperature: float = 1.0,
+        seed: int = 0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+    ) -> Tensor:
         """Draw words that continue a text.
 
         Args:
@@ -48,29 +57,24 @@ class LanguageModel(SequenceModel):
             count: how many words to draw.
             temperature: words are drawn with the model's probabilities to the power 1/temperature.
             seed: of the draws.
+            top_k: draw only from the k most likely words.
+            top_p: draw only from the most likely words that together have this probability.
 
         Returns:
             The numbers of the new words, [count].
         """
         checks.integer("count", count, minimum=0)
-        checks.number("temperature", temperature, above=0)
-        checks.seed("seed", seed)
+        draw = Draw(temperature, top_k, top_p, generator=torch.Generator().manual_seed(checks.seed("seed", seed)))
         rule = "be a tensor of at least one word number, [T]"
         if not isinstance(start, Tensor):
             checks.fail("start", rule, type(start).__name__, kind=checks.KindError)
         if start.dim() != 1 or not len(start):
             checks.fail("start", rule, tuple(start.shape), kind=checks.ShapeError)
-        was_training, random = self.training, torch.Generator().manual_seed(seed)
         words: list[int] = []
-        try:
-            logits, state = self.eval()(start.view(1, -1, 1))
+        with self.evaluating():
+            logits, state = self(start.view(1, -1, 1))
             for position in range(len(start), len(start) + count):
-                known = logits[0, -1].double().cpu()
-                # Subtract the largest first: a tiny temperature would make the others infinite.
-                chances = torch.softmax((known - known.max()) / temperature, dim=0)
-                words.append(int(torch.multinomial(chances, 1, generator=random)))
+                words.append(int(drawn_from(logits[:, -1].cpu(), draw)))
                 word = torch.tensor([[[words[-1]]]], device=start.device)
                 logits, state = self(word, state=state, start=position)
-        finally:
-            self.train(was_training)
         return torch.tensor(words, dtype=torch.int64)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from autapse.layers.recurrent import Recurrent
+from autapse.models.baseline import RunningBaseline
 from autapse.unfold.warm_start import Solutions
 
 Batches = Callable[[], Iterable[Any]]  # batches with `inputs` and `targets`, from the beginning at each call
@@ -66,6 +68,22 @@ class Model(nn.Module):
     def set_progress(self, share: float) -> None:
         """Called before each training step with the share of the training that is done; for settings that follow it."""
 
+    baseline: RunningBaseline | None = None
+    """What losses are compared with, if the layers draw random numbers whose probabilities are trained."""
+
+    def surrogate(self, losses: Tensor, counts: Tensor, draws: Sequence[Tensor]) -> Tensor:
+        """What the random choices of the layers add to the loss, for the gradient of their probabilities.
+
+        Args:
+            losses: the loss of each sequence, a sum over its targets, [B].
+            counts: the number of targets of each sequence, [B].
+            draws: log-probabilities of what was drawn, from `noted_draws`, [B] each.
+        """
+        log_probability = torch.stack(list(draws)).sum(0)
+        assert self.baseline is not None, "only layers with draws note them"
+        value: Tensor = self.baseline(losses, counts.to(losses), log_probability)
+        return value
+
     @property
     def depends_on_position(self) -> bool:
         """Whether a step depends on its position in the sequence."""
@@ -76,6 +94,17 @@ class Model(nn.Module):
         """The solutions that a layer keeps by key, or None; `keys` name the sequences of a batch."""
         return None
 
+    @staticmethod
+    def kept(layer: Recurrent) -> Solutions | None:
+        """The solutions that a layer keeps by key, or None if it keeps none."""
+        solutions = getattr(layer.strategy, "solutions", None)
+        return solutions if solutions is not None and solutions.limit else None
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are."""
+        return next(self.parameters()).device
+
     def converged(self) -> Tensor | None:  # [B]
         """Which sequences of the last call were solved; None if all were, or if no layer solves equations."""
         solved = [each for layer in self.layers() if (each := layer.converged()) is not None]
@@ -85,6 +114,16 @@ class Model(nn.Module):
         """Evaluations of the last call per sequence and layer; None for layers that solve no equations."""
         reports = [report for layer in self.layers() for report in layer.reports]
         return float(torch.stack([report.evaluations for report in reports]).mean()) if reports else None
+
+    @contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """Evaluation mode for a while; then the mode is what it was."""
+        was_training = self.training
+        self.eval()
+        try:
+            yield
+        finally:
+            self.train(was_training)
 
     @staticmethod
     def read(layer: Recurrent, x: Tensor, *args: Any, **keywords: Any) -> tuple[Any, Any]:  # [B, T, D] -> [B, T, H]

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from autapse.sequences.lengths import checked_lengths
 
@@ -24,6 +26,17 @@ class Padded(NamedTuple):
 
     values: Tensor
     lengths: Tensor
+
+    @classmethod
+    def of(cls, sequences: Sequence[np.ndarray], device: torch.device | str | None = None) -> Padded:
+        """Sequences of symbols in one tensor, with zeros after their ends.
+
+        Args:
+            sequences: arrays of integers.
+            device: where the tensor is to be.
+        """
+        rows = [torch.from_numpy(np.ascontiguousarray(one)) for one in sequences]
+        return cls(pad_sequence(rows, batch_first=True).to(device), torch.tensor([len(row) for row in rows]))
 
 
 def ragged_lengths(lengths: Sequence[int] | Tensor | None, x: Tensor) -> Tensor | None:  # [B], on the CPU

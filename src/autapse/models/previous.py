@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from autapse import checks
 from autapse.models.heads import MISSING, SPREAD
@@ -25,6 +26,10 @@ class Previous(nn.Module):
     def forward(self, y: Tensor) -> Fed:
         """Elements, with marks where they are missing."""
         raise NotImplementedError
+
+    def from_start(self, y: Tensor) -> Fed:  # T elements -> [B, T + 1, size]
+        """The start, and then elements."""
+        return torch.cat([self.start.expand(len(y), 1, -1), self(y)], dim=1)
 
     def soft(self, expected: Tensor) -> Fed:
         """What `Head.expected` gives, with gradients."""
@@ -53,6 +58,12 @@ class PreviousSymbol(Previous):
 
     def forward(self, y: Tensor) -> Fed:  # [..., ] -> [..., size]
         return self.table(torch.where(y == MISSING, self.count, y))
+
+    def from_start(self, y: Tensor) -> Fed:  # [B, T] -> [B, T + 1, size]
+        # One table with the start as its last row: no copy of the vectors of all steps.
+        table = torch.cat([self.table.weight, self.start[None]])
+        numbers = F.pad(torch.where(y == MISSING, self.count, y), (1, 0), value=self.count + 1)
+        return F.embedding(numbers, table)
 
     def soft(self, expected: Tensor) -> Fed:  # [..., K] -> [..., size]
         return expected[..., : self.count] @ self.table.weight[: self.count]

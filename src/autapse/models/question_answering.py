@@ -13,18 +13,18 @@ from autapse.layers.recurrent import Recurrent
 from autapse.models.base import SequenceModel
 from autapse.models.inputs import check_input
 
-STORY = 0  # part of the words of a story; those of a question have part 1
+STORY = 0  # time of the words of a story, or less; those of a question have time 1
 
 
 class QuestionAnswering(SequenceModel):
     """Logits of the answer, [B, output_size]: one layer reads the story, one the question, a third the outputs of both.
 
-    The input has two columns, a word and its part: first the words of the story (part 0), then those of the question
-    (part 1).
+    The input has two columns, a word and its time: first the words of the story (0 or less, which statement does not
+    matter here), then those of the question (1).
 
     >>> model = QuestionAnswering("rin", 1, 6, hidden_size=10, vocabularies=[30], embedding_size=[20])
-    >>> part = torch.tensor([[0, 0, 0, 1, 1]])
-    >>> model(torch.stack([torch.ones_like(part), part], dim=2)).shape
+    >>> time = torch.tensor([[0, 0, 0, 1, 1]])
+    >>> model(torch.stack([torch.ones_like(time), time], dim=2)).shape
     torch.Size([1, 6])
     """
 
@@ -53,7 +53,7 @@ class QuestionAnswering(SequenceModel):
         steps = torch.arange(x.shape[1], device=x.device)
         ends = torch.full((len(x),), x.shape[1]) if lengths is None else torch.as_tensor(lengths)
         inside = steps < ends.to(x.device)[:, None]
-        story_lengths = ((x[..., 1] == STORY) & inside).sum(1)  # [B]
+        story_lengths = ((x[..., 1] <= STORY) & inside).sum(1)  # [B]
         question_lengths = ends.to(x.device) - story_lengths
         words = self.inputs(x[..., :1])
         # Step t of the whole is step t of the story, or step t − story_lengths of the question.

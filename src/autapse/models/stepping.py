@@ -7,9 +7,12 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from autapse import checks
 from autapse.layers.recurrent import Recurrent
+from autapse.solve import SolveReport
+from autapse.solve.report import merge
 
 
 class Stepping(Protocol):
@@ -19,27 +22,64 @@ class Stepping(Protocol):
 
     def select(self, index: Tensor) -> None: ...  # [B'] the sequences that continue, in a new order
 
+    def report(self) -> None: ...  # let the layer's reports be those of all steps
+
+
+class StepReports:
+    """The reports of several calls of a layer on sequences of one batch, as one report for each of its cells.
+
+    Args:
+        layer: the layer.
+        count: number of sequences.
+    """
+
+    def __init__(self, layer: Recurrent, count: int) -> None:
+        self._layer, self._count = layer, count
+        self._calls: list[tuple[list[SolveReport], Tensor]] = []
+
+    def add(self, rows: Tensor) -> None:  # [N] the sequence of each row of the last call
+        """Include the reports of the last call."""
+        if self._layer.reports:
+            self._calls.append((self._layer.reports, rows.cpu()))
+
+    def give(self) -> None:
+        """Let the layer's reports be those of all calls: for each sequence the worst."""
+        merged = []
+        for n in range(len(self._calls[0][0]) if self._calls else 0):
+            parts = [_distinct(reports[n], rows) for reports, rows in self._calls]
+            reports, rows = zip(*parts, strict=True)
+            merged.append(merge(reports, self._count, rows, worst=True))
+        self._layer.reports = merged
+
 
 class Differentiable:
     """Steps with gradients: each is a call of the layer.
 
     Args:
         layer: a layer that looks back only.
+        count: number of sequences.
         h0: its initial state; None for zeros.
     """
 
-    def __init__(self, layer: Recurrent, h0: Any = None) -> None:
+    def __init__(self, layer: Recurrent, count: int, h0: Any = None) -> None:
         self._layer, self._state, self._position = layer, h0, 0
+        self._rows, self._reports = torch.arange(count), StepReports(layer, count)
 
     def __call__(self, x: Tensor) -> Tensor:  # [B, D] -> [B, H]
         axis = 1 if self._layer.batch_first else 0
         output, self._state = self._layer(x.unsqueeze(axis), self._state, start=self._position)
+        self._reports.add(self._rows)
         self._position += 1
         return output.squeeze(axis)
 
     def select(self, index: Tensor) -> None:  # [B']
         """Continue with some of the sequences, in the order of `index`."""
+        self._rows = self._rows[index.cpu()]
         self._state = mapped(lambda state: state.index_select(1, index.to(state.device)), self._state)
+
+    def report(self) -> None:
+        """Let the layer's reports be those of all steps, in the first order of the sequences."""
+        self._reports.give()
 
 
 class Streaming:
@@ -52,15 +92,31 @@ class Streaming:
     """
 
     def __init__(self, layer: Recurrent, count: int, h0: Any = None) -> None:
-        self._stream = layer.stream(count)
+        self._layer, self._stream, self._count = layer, layer.stream(count), count
         self._stream.reset(h0)
 
     def __call__(self, x: Tensor) -> Tensor:  # [B, D] -> [B, H]
-        return self._stream(x)
+        # A stream has a fixed number of sequences. After those that continue come others, which do not matter.
+        return self._stream(F.pad(x, (0, 0, 0, self._count - len(x))))[: len(x)]
 
-    def select(self, index: Tensor) -> None:  # [B]
-        """Continue with these sequences instead, as many as before; one may occur several times."""
-        self._stream.select(index)
+    def select(self, index: Tensor) -> None:  # [B']
+        """Continue with these sequences, at most as many as at first; one may occur several times."""
+        self._stream.select(F.pad(index, (0, self._count - len(index))))
+
+    def report(self) -> None:
+        """A stream has no reports; those of an earlier call do not belong to these steps."""
+        self._layer.reports = []
+
+
+def _distinct(report: SolveReport, rows: Tensor) -> tuple[SolveReport, Tensor]:
+    """The report with each sequence once: its worst entry."""
+    if len(rows.unique()) == len(rows):
+        return report, rows
+    places: dict[int, int] = {}
+    for place in torch.argsort(report.reason, descending=True, stable=True).tolist():
+        places.setdefault(int(rows[place]), place)
+    chosen = torch.tensor(list(places.values()))
+    return report.take(chosen), rows[chosen]
 
 
 def check_causal(layer: Recurrent, name: str = "cell") -> None:

@@ -33,11 +33,11 @@ class DecoderWalk:
         self._decoder, self._given = decoder, given
         self._lengths = torch.zeros(count, dtype=torch.int64) if lengths is None else lengths
         h0 = decoder.initial(given)
-        self._stepping: Stepping = (
-            Differentiable(decoder.layer, h0) if torch.is_grad_enabled() else Streaming(decoder.layer, count, h0)
-        )
+        kind = Differentiable if torch.is_grad_enabled() else Streaming
+        self._stepping: Stepping = kind(decoder.layer, count, h0)
         self._attention: Any = None  # what attention carries
-        self._output = decoder.previous.start.new_zeros(count, decoder.layer.output_size)
+        zeros = decoder.previous.start.new_zeros(count, decoder.layer.output_size)
+        self._output = zeros if h0 is None else decoder.layer.final_output(h0)
         self.position = 0
 
     def __call__(self, fed: Tensor) -> Tensor:  # [B, feed] -> [B, F]
@@ -53,14 +53,18 @@ class DecoderWalk:
         features, self._attention = attend.after(self._output[:, None], self._attention)
         return features[:, 0]
 
-    def select(self, index: Tensor) -> None:  # [B']
-        """Continue with these sequences, in this order. Without gradients as many as before."""
+    def select(self, index: Tensor, alike: bool = False) -> None:  # [B']
+        """Continue with these sequences, in this order; without gradients with at most as many as at first.
+
+        Args:
+            index: the numbers of the sequences.
+            alike: each one depends on the same as the one in whose place it comes, which need not be copied then.
+        """
         self._stepping.select(index)
         self._output, self._lengths = self._output[index], self._lengths[index.cpu()]
         self._attention = mapped(lambda part: part[index], self._attention)
-        given = self._given
-        self._given = Conditions(
-            None if given.context is None else given.context[index],
-            None if given.aligned is None else given.aligned[index],
-            None if given.attend is None else given.attend.select(index),
-        )
+        self._given = self._given if alike else self._given.select(index)
+
+    def report(self) -> None:
+        """Let the reports of a layer that solves equations be those of all steps so far."""
+        self._stepping.report()

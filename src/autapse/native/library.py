@@ -18,7 +18,7 @@ SWITCH = "AUTAPSE_NATIVE"  # 0 forces the reference
 INSTRUCTION_SET = "AUTAPSE_ISA"  # forces an instruction set
 PLACE = "AUTAPSE_LIBRARY"  # another build of the library, such as one with sanitizers
 INSTRUCTION_SETS = ("avx512", "avx2", "baseline")
-ABI = 7
+ABI = 8
 REMEDY = (
     "Install a C++ compiler (such as g++) and then autapse again (with pip's --force-reinstall --no-deps "
     f"--no-cache-dir), or set {SWITCH}=0 to use plain PyTorch without this warning."
@@ -28,7 +28,7 @@ REMEDY = (
 MOST_OFFSETS = 8  # in the stencil of an implicit rule
 MOST_WINDOW = 8  # steps that the tridiagonal iteration may remember
 DONE, NO_MEMORY, _, REPACK = range(4)  # results of the functions; the third one is AUTAPSE_MALFORMED
-INTEGERS = ("form", "activation", "wide", "threads", "reset_after", "per_step", "reverse", "sparse")
+INTEGERS = ("form", "activation", "wide", "threads", "reset_after", "per_step", "reverse", "skip", "sparse")
 POINTERS = (
     *("sizes", "x", "weight", "bias", "matrix", "pattern", "offset", "projection", "alpha", "beta"),
     *("h0", "c0", "packed"),
@@ -103,6 +103,19 @@ class TridiagonalStruct(ctypes.Structure):
         ("layout", RedBlackStruct),
         *((name, ctypes.c_int64) for name in ("channels", "right_rows")),
         *((name, ctypes.c_void_p) for name in ("lower", "upper", "inverse", "ahead", "right", "y")),
+    )
+
+
+class HeadsStruct(ctypes.Structure):
+    """The heads of an explicit memory, as src/abi.h declares them."""
+
+    _fields_ = (
+        *((name, ctypes.c_int32) for name in ("wide", "threads", "content", "location", "dot")),
+        *((name, ctypes.c_int64) for name in ("batch", "slots", "width", "reads", "writes", "shifts")),
+        *((name, ctypes.c_double) for name in ("shortest", "smallest")),
+        *((name, ctypes.c_void_p) for name in ("number", "memory", "address", "new_memory", "new_address", "read")),
+        *((name, ctypes.c_void_p) for name in ("grad_new_memory", "grad_new_address", "grad_read")),
+        *((name, ctypes.c_void_p) for name in ("grad_number", "grad_memory", "grad_address")),
     )
 
 
@@ -243,6 +256,8 @@ def _declare(library: Any) -> None:
         ("implicit_relax", ctypes.c_int, [implicit, ctypes.POINTER(RelaxationStruct)]),
         ("implicit_adjoint", ctypes.c_int, [implicit, ctypes.POINTER(AdjointStruct)]),
         ("tridiagonal_solve", ctypes.c_int, [tridiagonal]),
+        ("heads_forward", ctypes.c_int, [ctypes.POINTER(HeadsStruct)]),
+        ("heads_backward", ctypes.c_int, [ctypes.POINTER(HeadsStruct)]),
         ("instruction_set", ctypes.c_char_p, []),
         ("version", ctypes.c_char_p, []),
         ("has", ctypes.c_int, [ctypes.c_char_p]),

@@ -57,6 +57,7 @@ class Kind(NamedTuple):
     reset_after: bool = True
     per_step: bool = False  # leaky: alpha and beta are [T, K], not [H]
     reverse: bool = False  # the last step comes first; for sequences of one length
+    skip: bool = False  # chain: each map but the first adds what it reads
 
 
 class Extent(NamedTuple):

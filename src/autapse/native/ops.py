@@ -37,7 +37,7 @@ _OPERANDS = (
     "Tensor x, Tensor? weight, Tensor? bias, Tensor h0, Tensor? c0, Tensor matrix, Tensor? offset, Tensor? projection, "
     "Tensor? alpha, Tensor? beta, Tensor? pattern"
 )
-_KIND = "int form, int activation, int inner, bool reset_after, bool per_step, bool reverse"
+_KIND = "int form, int activation, int inner, bool reset_after, bool per_step, bool reverse, bool skip"
 _library = torch.library.Library("autapse", "DEF")
 _library.define(
     f"scan({_OPERANDS}, Tensor sizes, {_KIND}, bool keep_cells, bool save)"

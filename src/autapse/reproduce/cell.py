@@ -6,12 +6,10 @@ from dataclasses import dataclass
 
 from autapse.reproduce.layout import Column, Layout, Row
 from autapse.reproduce.recipe import Recipe
-from autapse.reproduce.result import Result
+from autapse.reproduce.result import Result, Results
 from autapse.reproduce.score import Score, chosen, score_of
 
 UNITS = ("accuracy", "error", "perplexity", "solved")
-
-Results = dict[str, list[Result]]
 
 
 @dataclass(frozen=True)

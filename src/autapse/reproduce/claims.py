@@ -1,4 +1,4 @@
-"""The claims of a paper, and whether they hold in our results: `reproductions/<paper>/paper.toml`.
+"""The claims of a paper, and whether they hold in our results: in `paper.toml`, or in the `table.toml` of a table.
 
     name = "RIN"
 
@@ -26,9 +26,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from autapse import checks
-from autapse.reproduce.cell import Results
 from autapse.reproduce.recipe import Recipe
-from autapse.reproduce.result import Result
+from autapse.reproduce.result import Result, Results
 from autapse.reproduce.score import Score, chosen, duration, score_of
 
 RELATIONS = {"beats": 2, "reaches": 2, "solves": 1, "fails": 1}  # how many sides each has

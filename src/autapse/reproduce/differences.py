@@ -16,25 +16,26 @@ Names = dict[str, tuple[str, str]]  # recipe: its column and its row in the tabl
 def what_differs(
     names: Names,  # the recipes of a table, in its order
     results: dict[str, list[Result]],  # all results, of other tables too
+    source: str = "paper",  # whose settings they differ from: the paper's, or the recipe's
 ) -> Iterator[str]:
     """One line for each set of recipes: "**HAR-2**: clip_norm: 1.0 (paper: none); epochs: 25 (paper: 300)."."""
     runs = {recipe: results[recipe] for recipe in names if recipe in results}
     by_text: dict[str, dict[str, None]] = {}
     for recipe, found in runs.items():
-        for text in _settings(found):
+        for text in _settings(found, source):
             by_text.setdefault(text, {})[recipe] = None
-    for text, recipes in _endings(runs):
+    for text, recipes in _endings(runs, source):
         by_text[text] = recipes
     by_recipes: dict[tuple[str, ...], list[str]] = {}
     for text, members in by_text.items():
         by_recipes.setdefault(tuple(members), []).append(text)
     for group, together in sorted(by_recipes.items(), key=lambda pair: -len(pair[0])):
         yield f"**{_name(group, names, list(runs))}**: {'; '.join(together)}."
-    if runs and not by_recipes:
+    if runs and not by_recipes and source == "paper":
         yield "No setting that the paper states was changed."
 
 
-def _settings(found: list[Result]) -> list[str]:
+def _settings(found: list[Result], source: str) -> list[str]:
     """The changed settings of one recipe, all seeds together."""
     texts = []
     for result in found:
@@ -42,11 +43,11 @@ def _settings(found: list[Result]) -> list[str]:
             if one.setting not in UNLISTED:
                 _, _, name = one.setting.partition(".")
                 reading = ", our choice" if one.setting in result.inferred else ""
-                texts.append(f"{name}: {_value(one.here)} (paper: {_value(one.paper)}{reading})")
+                texts.append(f"{name}: {_value(one.here)} ({source}: {_value(one.paper)}{reading})")
     return list(dict.fromkeys(texts))
 
 
-def _endings(runs: dict[str, list[Result]]) -> Iterator[tuple[str, dict[str, None]]]:
+def _endings(runs: dict[str, list[Result]], source: str) -> Iterator[tuple[str, dict[str, None]]]:
     """Runs that stopped before their end."""
     late: dict[tuple[float | None, float | None], dict[str, list[float]]] = {}
     for recipe, found in runs.items():
@@ -57,7 +58,7 @@ def _endings(runs: dict[str, list[Result]]) -> Iterator[tuple[str, dict[str, Non
         limit = "" if budget is None else f" of {duration(budget)}"
         every = sorted(number for numbers in epochs.values() for number in numbers)
         span = " to ".join(dict.fromkeys(f"{number:.2g}" for number in (every[0], every[-1])))
-        of = "" if papers is None else f" (paper: {papers:.4g})"
+        of = "" if papers is None else f" ({source}: {papers:.4g})"
         yield f"cut off by a time limit{limit}, after {span} epochs{of}", dict.fromkeys(epochs)
     diverged = dict.fromkeys(name for name, found in runs.items() if any(one.ended == "diverged" for one in found))
     if diverged:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from autapse import checks, files
 from autapse.diagnostics.plots import Panel, draw_svg
-from autapse.reproduce.cell import Results
 from autapse.reproduce.curve import Curve
+from autapse.reproduce.result import Results
 
 FOLDER = "figures"
 VALUES = ("loss", "validation")

@@ -15,6 +15,9 @@
 
 The paper's numbers are in the recipes. For cells without a recipe they are in `cited` of the row, by column or fact.
 A column whose id has a star stands for several recipes of one network, such as several widths.
+
+A table without any number of a paper is our own: it has no columns for the paper's numbers. Its claims can be in the
+same file, as `[[claim]]` tables; see claims.py.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from functools import cached_property
 from pathlib import Path
 
 from autapse import checks, records
+from autapse.reproduce.claims import Claim
 from autapse.reproduce.recipe import Recipe, read_toml, recipes_below
 
 FILE = "table.toml"
@@ -36,6 +40,7 @@ FACTS = {
     "layer_size_kb": "Model size (KB)",  # of the recurrent layer alone
     "minutes": "Train time (min)",
     "hours": "Train time (hr)",
+    "maps_per_step": "Nonlinear maps per step",  # on the shortest path through time
 }
 SHOW = ("both", "ours", "paper")
 
@@ -97,6 +102,7 @@ class TableShape:
     mean: Mean | None = None
     cited_only: tuple[CitedOnly, ...] = ()
     notes: tuple[str, ...] = ()
+    claim: tuple[Claim, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +118,11 @@ class Layout(TableShape):
     def name(self) -> str:
         """As the paper names it: Table 3."""
         return self.recipes[0].about["table"]
+
+    @cached_property
+    def is_own(self) -> bool:
+        """Whether no number of the table is from a paper."""
+        return not any(recipe.paper for recipe in self.recipes) and not any(row.cited for row in self.row)
 
     @cached_property
     def cells(self) -> dict[tuple[str, str], Recipe]:

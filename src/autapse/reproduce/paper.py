@@ -22,7 +22,7 @@ class Content:
 
     name: str
     year: int
-    claim: tuple[Claim, ...]
+    claim: tuple[Claim, ...] = ()
     figure: tuple[Figure, ...] = ()
 
 
@@ -42,7 +42,8 @@ class PublishedPaper:
     def judgements(self, results: dict[str, list[Result]]) -> list[Judgement]:
         recipes = {recipe.id: recipe for layout in self.layouts for recipe in layout.recipes}
         evidence = Evidence(self.id, recipes, results, self.source)
-        return [evidence.judge(claim) for claim in self.content.claim]
+        claims = [*self.content.claim, *(claim for layout in self.layouts for claim in layout.claim)]
+        return [evidence.judge(claim) for claim in claims]
 
     def pictures(self, results: dict[str, list[Result]]) -> list[Picture]:
         """The figures that results have curves for."""

@@ -69,6 +69,9 @@ class Result(Record):
         return None if busy else self.best_seconds
 
 
+Results = dict[str, list[Result]]  # by recipe
+
+
 def read_result(path: Path) -> Result:
     """The result in a file; a file that is not a result is an error of one line."""
     return Result.from_json(files.read_json(path), path)
@@ -84,14 +87,14 @@ def result_path(root: Path, recipe: str, seed: int) -> Path:
     return root / paper / "results" / f"{rest}{f'-seed{seed}' if seed else ''}.json"
 
 
-def read_results(*roots: Path) -> dict[str, list[Result]]:
+def read_results(*roots: Path) -> Results:
     """All results in some folders by recipe, sorted by seed. For the same recipe and seed, the last folder counts."""
     newest: dict[tuple[str, int], Result] = {}
     for root in roots:
         for path in sorted(root.glob("*/results/*/**/*.json")):
             result = read_result(path)
             newest[result.recipe, result.seed] = result
-    by_recipe: dict[str, list[Result]] = {}
+    by_recipe: Results = {}
     for (recipe, _), result in sorted(newest.items()):
         by_recipe.setdefault(recipe, []).append(result)
     return by_recipe

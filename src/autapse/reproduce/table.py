@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from autapse.reproduce.cell import Results, TableCell, cell_of
+from autapse.reproduce.cell import TableCell, cell_of
 from autapse.reproduce.differences import Names, what_differs
 from autapse.reproduce.layout import FACTS, Column, Layout, width_of
-from autapse.reproduce.result import Result
+from autapse.reproduce.result import Result, Results
 from autapse.reproduce.score import NOT_RUN, score_of, solved
 from autapse.results.page import markdown_table
 
@@ -19,6 +19,7 @@ NOT_IN_PAPER = " (not in the paper)"
 CITED_BY_PAPER = "†"
 AT_MOST = "≤ "
 BYTES = 4  # of a parameter
+LAG = 20  # steps over which the length of paths is measured
 SECONDS = {"minutes": 60.0, "hours": 3600.0}
 
 
@@ -39,11 +40,12 @@ def render_table(layout: Layout, results: Results) -> str:
     for column, cells in zip(layout.column, grid, strict=True):
         columns += _scores(layout, column, cells)
     for fact in layout.facts:
-        columns += _facts(fact, list(zip(*grid, strict=True)))
+        columns += _facts(layout, fact, list(zip(*grid, strict=True)))
     rows = list(zip(*(column.cells for column in columns), strict=True))
     rows += [tuple(column.last for column in columns)] if layout.mean else []
     table = markdown_table([column.heading for column in columns], rows)
-    lines = [*_reasons(grid[0]), *_legend(table), *layout.notes, *what_differs(_names(layout), results)]
+    differences = what_differs(_names(layout), results, "recipe" if layout.is_own else "paper")
+    lines = [*_reasons(grid[0]), *_legend(table), *layout.notes, *differences]
     heading = f"### {layout.name}: {layout.caption}\n\nRecipes: `autapse reproduce list {layout.id}`."
     return "\n\n".join([heading, table, *(["\n".join(f"- {line}" for line in lines)] if lines else [])])
 
@@ -79,15 +81,20 @@ def _scores(layout: Layout, column: Column, cells: list[TableCell]) -> Iterator[
         for name in names:
             shown = [_ours(layout, cell, cell.results.get(name, [])) for cell in cells]
             wide = f", {layout.width(name)} wide" if len(names) > 1 else ""
-            yield Printed(f"{column.label}{wide}, ours", shown, _our_mean(layout, cells))
+            yield Printed(_ours_of(layout, column.label + wide), shown, _our_mean(layout, cells))
         if len(names) > 1:
             yield Printed(f"{column.label}, the width that validation chose", [_chosen(layout, cell) for cell in cells])
         yield from _best_test(layout, column, cells)
-    if column.show != "ours":
-        heading = "paper" if column.show == "both" else f"{column.label}, {'paper' if names else 'cited'}"
-        yield Printed(heading, [_paper(layout, cell) for cell in cells], _paper_mean(layout, column, cells))
+    if column.show == "ours" or layout.is_own:
+        return
+    heading = "paper" if column.show == "both" else f"{column.label}, {'paper' if names else 'cited'}"
+    yield Printed(heading, [_paper(layout, cell) for cell in cells], _paper_mean(layout, column, cells))
     if column.show == "both" and layout.difference:
         yield Printed("difference", [_difference(layout, cell) for cell in cells])
+
+
+def _ours_of(layout: Layout, heading: str) -> str:
+    return heading if layout.is_own else f"{heading}, ours"
 
 
 def _ours(layout: Layout, cell: TableCell, found: list[Result]) -> str:
@@ -142,12 +149,15 @@ def _paper_mean(layout: Layout, column: Column, cells: list[TableCell]) -> str:
 # Facts ---------------------------------------------------------------------------------------------------------------
 
 
-def _facts(fact: str, rows: list[tuple[TableCell, ...]]) -> Iterator[Printed]:
-    """Size or time, ours beside the paper's; the number of units is the same in both."""
-    if fact == "units":
-        yield Printed(FACTS[fact], [_units(cells[0]) for cells in rows])
+def _facts(layout: Layout, fact: str, rows: list[tuple[TableCell, ...]]) -> Iterator[Printed]:
+    """Size or time, ours beside the paper's. What follows from the recipe is the same in both."""
+    by_recipe = {"units": _units, "maps_per_step": _maps_per_step}
+    if fact in by_recipe:
+        yield Printed(FACTS[fact], [by_recipe[fact](cells[0]) for cells in rows])
         return
-    yield Printed(f"{FACTS[fact]}, ours", [_our_fact(fact, cells) for cells in rows])
+    yield Printed(_ours_of(layout, FACTS[fact]), [_our_fact(fact, cells) for cells in rows])
+    if layout.is_own:
+        return
     yield Printed("paper", [_paper_fact(fact, cells[0]) for cells in rows])
 
 
@@ -155,6 +165,16 @@ def _units(cell: TableCell) -> str:
     if "units" in cell.row.cited:
         return f"{cell.row.cited['units']:g}"
     return str(width_of(cell.recipe)) if cell.recipe else ""
+
+
+def _maps_per_step(cell: TableCell) -> str:
+    """How many nonlinear maps each step of a long lag adds to the shortest path."""
+    from autapse.diagnostics import shortest_path
+
+    if cell.recipe is None:
+        return ""
+    found = shortest_path(_layer_of(cell.recipe.settings["model"]), lag=LAG).per_step
+    return "no path" if found is None else f"{found:g}"
 
 
 def _our_fact(fact: str, cells: tuple[TableCell, ...]) -> str:
@@ -181,13 +201,16 @@ def _measured(fact: str, found: list[Result]) -> str:
 
 def layer_parameters(result: Result) -> int:
     """Parameters of the recurrent layer alone, without word vectors and head."""
+    return sum(parameter.numel() for parameter in _layer_of(result.settings["model"], "meta").parameters())
+
+
+def _layer_of(model: dict[str, Any], device: str = "cpu") -> Any:
+    """The recurrent layer of a model; without word vectors, its input is as wide as its first layer."""
     from autapse.layers.registry import make_layer
 
-    model = result.settings["model"]
-    inputs = (model["embedding_size"] or model["hidden_size"])[0]
-    options: Any = {"num_layers": model["num_layers"] or 1, "bidirectional": model["bidirectional"], "device": "meta"}
-    layer = make_layer(model["cell"], inputs, model["hidden_size"][0], **options)
-    return sum(parameter.numel() for parameter in layer.parameters())
+    inputs = (model.get("embedding_size") or model["hidden_size"])[0]
+    options = {"num_layers": model.get("num_layers") or 1, "bidirectional": model.get("bidirectional", False)}
+    return make_layer(model["cell"], inputs, model["hidden_size"][0], **options, device=device)
 
 
 def _paper_fact(fact: str, cell: TableCell) -> str:

@@ -14,6 +14,7 @@ from autapse import checks, plugins
 from autapse.tasks.activities import DSA, HAR
 from autapse.tasks.adding import Adding
 from autapse.tasks.arrays import ArrayTask
+from autapse.tasks.associative_recall import AssociativeRecall
 from autapse.tasks.babi import BAbI
 from autapse.tasks.base import (
     IGNORE,
@@ -28,26 +29,40 @@ from autapse.tasks.base import (
     generator,
     majority_error,
 )
+from autapse.tasks.brackets import Brackets
 from autapse.tasks.copy import Copy
+from autapse.tasks.dates import Dates
 from autapse.tasks.digits import Digits
 from autapse.tasks.forecast import Forecast, ForecastArrays, Forecasting
+from autapse.tasks.generation import Generation
 from autapse.tasks.images import CIFAR10, MNIST, FashionMNIST, NoisyCIFAR10
+from autapse.tasks.mackey_glass import MackeyGlass
+from autapse.tasks.own_sequences import OwnSequences
+from autapse.tasks.pendulum import Pendulum
+from autapse.tasks.pointers import Pointers
 from autapse.tasks.pos import POS
-from autapse.tasks.ptb import PTB
+from autapse.tasks.priority_sort import PrioritySort
+from autapse.tasks.ptb import PTB, PTBCharacters
+from autapse.tasks.repeat_copy import RepeatCopy
 from autapse.tasks.reverse import Reverse
 from autapse.tasks.reviews import IMDB, Yelp
 from autapse.tasks.series import Archive, OwnSeries
 from autapse.tasks.speech import Speech
 from autapse.tasks.stored import Stored
+from autapse.tasks.strokes import Strokes
+from autapse.tasks.translate import OwnPairs, TextPairs, Translating
 from autapse.tasks.walk import Walk
 from autapse.tasks.walk_variance import WalkVariance
 
-GENERATED: tuple[type[Generated], ...] = (Adding, Copy, Reverse, Digits, Walk, WalkVariance)
+GENERATED: tuple[type[Generated], ...] = (
+    *(Adding, Copy, RepeatCopy, AssociativeRecall, PrioritySort, Reverse, Dates),
+    *(Digits, Pointers, Walk, WalkVariance, Brackets, MackeyGlass, Pendulum, Strokes),
+)
 STORED: tuple[type[Stored], ...] = (
     *(MNIST, FashionMNIST, CIFAR10, NoisyCIFAR10, HAR, DSA, Speech, Yelp, IMDB),
-    *(PTB, POS, BAbI, Archive, OwnSeries),
+    *(PTB, PTBCharacters, POS, BAbI, Archive, OwnSeries, OwnSequences),
 )
-EVERY: tuple[type[Task], ...] = (*GENERATED, *STORED, Forecast)
+EVERY: tuple[type[Task], ...] = (*GENERATED, *STORED, Forecast, OwnPairs)
 TASKS: dict[str, type[Task]] = {task.name: task for task in EVERY}
 
 
@@ -94,25 +109,40 @@ __all__ = [
     "Adding",
     "Archive",
     "ArrayTask",
+    "AssociativeRecall",
     "BAbI",
+    "Brackets",
     "Copy",
     "Data",
+    "Dates",
     "Digits",
     "FashionMNIST",
     "Forecast",
     "ForecastArrays",
     "Forecasting",
     "Generated",
+    "Generation",
     "Kind",
+    "MackeyGlass",
     "Metric",
     "NoisyCIFAR10",
+    "OwnPairs",
+    "OwnSequences",
     "OwnSeries",
+    "PTBCharacters",
+    "Pendulum",
+    "Pointers",
+    "PrioritySort",
+    "RepeatCopy",
     "Reverse",
     "Signature",
     "Speech",
     "Split",
     "Stored",
+    "Strokes",
     "Task",
+    "TextPairs",
+    "Translating",
     "Walk",
     "WalkVariance",
     "Yelp",

@@ -21,8 +21,9 @@ from autapse.tasks.stored import Examples, Parts, Stored
 
 @dataclass(frozen=True, kw_only=True)
 class BAbI(Stored):
-    """x_t = (word, part): all statements before the question (part 0), then the question (part 1); y is the answer.
+    """x_t = (word, time): all statements before the question, then the question; y is the answer.
 
+    The time of the question's words is 1. That of the last statement's is 0, of the statement before it −1, and so on.
     The classes are all answers of the training and test sets. The vocabulary is that of the training set.
 
     Args:
@@ -66,12 +67,13 @@ def _stories(path: Path, number: int) -> tuple[Parts, tuple[str, ...], tuple[str
 def _examples(questions: list[Question], vocabulary: Vocabulary, answers: list[str]) -> Examples:
     sequences = []
     for question in questions:
-        words, parts = zip(*_words(question), strict=True)
-        sequences.append(np.stack([vocabulary.ids(words), np.array(parts)], axis=1))
+        words, times = zip(*_words(question), strict=True)
+        sequences.append(np.stack([vocabulary.ids(words), np.array(times)], axis=1))
     return Examples(Ragged.of(sequences), np.array([answers.index(question.answer) for question in questions]))
 
 
 def _words(question: Question) -> list[tuple[str, int]]:
-    """The words of a story, part 0, and of its question, part 1."""
-    story = [(word, 0) for statement in question.statements for word in statement]
+    """The words of a story and of its question, each with its time."""
+    last = len(question.statements) - 1
+    story = [(word, n - last) for n, statement in enumerate(question.statements) for word in statement]
     return story + [(word, 1) for word in question.question]

@@ -24,7 +24,16 @@ Kind = Literal[
     "generation",
     "translation",
 ]
-Metric = Literal["mean squared error", "error rate", "cross-entropy", "perplexity", "nats per step", "wrong sequences"]
+Metric = Literal[
+    "mean squared error",
+    "error rate",
+    "cross-entropy",
+    "perplexity",
+    "bits per character",
+    "nats per step",
+    "wrong sequences",
+    "symbol error rate",
+]
 Split = Literal["train", "validation", "test"]
 Intervals = Literal["quantile", "gaussian", "none"]
 Transform = Callable[[np.ndarray, np.random.Generator], np.ndarray]
@@ -121,13 +130,15 @@ class WrittenShape:
         depends: What a sequence depends on: nothing, a vector, a sequence of the same length, or a source, which may
             have another length.
         longest: Length of the longest sequence that the model writes.
+        one_length: Whether all sequences have this length, so that the model need not model lengths.
         values: Number of columns with values; 0 for symbols.
         binary: Number of columns that are 0 or 1. They come last.
         mean: Mean of each column with values.
         scale: Standard deviation of each column with values.
         columns: Names of the columns; empty if they have no names.
         gaps: Whether elements may be missing.
-        separator: Text between two symbols, when they are printed.
+        separator: Text between two symbols, when they are printed; empty for characters.
+        source_separator: The same for the symbols of a source.
 
     Example:
         >>> WrittenShape(longest=40).depends
@@ -136,6 +147,7 @@ class WrittenShape:
 
     depends: Literal["nothing", "vector", "sequence", "source"] = "nothing"
     longest: int
+    one_length: bool = False
     values: int = 0
     binary: int = 0
     mean: tuple[float, ...] = ()
@@ -143,6 +155,7 @@ class WrittenShape:
     columns: tuple[str, ...] = ()
     gaps: bool = False
     separator: str = " "
+    source_separator: str = " "
 
     @property
     def symbols(self) -> bool:

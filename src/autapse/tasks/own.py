@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
+from collections.abc import Sized
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self, get_args
 
@@ -139,7 +140,7 @@ def divided(series: Series, share: float) -> tuple[Series, Series]:
     return series.take(np.flatnonzero(~held)), series.take(np.flatnonzero(held))
 
 
-def check_count(both: tuple[Series, Series], share: float, validation: float, name: str) -> None:
+def check_count(both: tuple[Sized, Sized], share: float, validation: float, name: str) -> None:
     """Check that there is a sequence for training, and one for each other split that has a share."""
     uses = ["training", *(["validation"] if validation else []), *(["test"] if share else [])]
     total = len(both[0]) + len(both[1])

@@ -1,4 +1,4 @@
-"""The next word of newspaper text (paper: ERNN, table 2)."""
+"""The next word of newspaper text (paper: ERNN, table 2), or its next character."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ class PTB(Stored):
     metric: ClassVar[Metric] = "perplexity"
     baseline_text: ClassVar[str] = "every word by its frequency"
     embedding_size: ClassVar[tuple[int, ...]] = (256,)
+    characters: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -44,10 +45,10 @@ class PTB(Stored):
         checks.boolean("carry", self.carry)
 
     def parts(self) -> Parts:
-        return _text(source(self.data_sets[0]))[0]
+        return _text(source(self.data_sets[0]), self.characters)[0]
 
     def signature(self) -> Signature:
-        words = _text(source(self.data_sets[0]))[1]
+        words = _text(source(self.data_sets[0]), self.characters)[1]
         return Signature(kind=self.kind, input_size=1, output_size=len(words), vocabularies=(words,), classes=words)
 
     def split(self, split: Split, seed: int) -> Data:
@@ -59,17 +60,46 @@ class PTB(Stored):
 
     def baseline(self, data: Data) -> float:
         """The perplexity of the word frequencies of this text."""
-        _, counts = np.unique(dense(data.targets), return_counts=True)
-        chances = counts / counts.sum()
-        return float(np.exp(-(chances * np.log(chances)).sum()))
+        return float(np.exp(_entropy(data)))
 
 
-@lru_cache(maxsize=1)
-def _text(path: Path) -> tuple[Parts, tuple[str, ...]]:
+@dataclass(frozen=True, kw_only=True)
+class PTBCharacters(PTB):
+    """x_t is character t of one long text, with <eos> after each sentence; y_t is the next character.
+
+    Args:
+        span: Characters per span; back-propagation stops after every span.
+        carry: Pass the state from one span to the next; otherwise every span starts from zero.
+        validation: Any value above 0 uses the data set's validation set; 0 trains on it too.
+    """
+
+    span: int = 150
+
+    name: ClassVar[str] = "ptb-characters"
+    summary: ClassVar[str] = "predict the next character of newspaper text"
+    metric: ClassVar[Metric] = "bits per character"
+    baseline_text: ClassVar[str] = "every character by its frequency"
+    embedding_size: ClassVar[tuple[int, ...]] = (32,)
+    characters: ClassVar[bool] = True
+
+    def baseline(self, data: Data) -> float:
+        """The entropy of the character frequencies of this text, in bits."""
+        return float(_entropy(data) / np.log(2))
+
+
+def _entropy(data: Data) -> float:
+    """The entropy of the frequencies of words or characters, in nats."""
+    _, counts = np.unique(dense(data.targets), return_counts=True)
+    chances = counts / counts.sum()
+    return float(-(chances * np.log(chances)).sum())
+
+
+@lru_cache(maxsize=2)
+def _text(path: Path, characters: bool) -> tuple[Parts, tuple[str, ...]]:
     def parse() -> dict[str, np.ndarray]:
-        text = read_ptb(path)
+        text = read_ptb(path, characters)
         return {**text.splits, "words": pack_strings(text.vocabulary.to_text().splitlines())}
 
-    arrays = cached("ptb/words", 1, [path], parse)
+    arrays = cached("ptb/characters" if characters else "ptb/words", 1, [path], parse)
     train, validation, test = (Examples(arrays[split], arrays[split]) for split in SPLITS)
     return Parts(train, test, validation), tuple(unpack_strings(arrays["words"]))

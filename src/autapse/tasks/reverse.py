@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
 from autapse import checks
 from autapse.data.ragged import Ragged
 from autapse.tasks.base import Data, Generated, Kind, Metric, Signature, Split, WrittenShape, generator
+
+Order = Literal["backwards", "forwards"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +22,8 @@ class Reverse(Generated):
         shortest: Length of the shortest list.
         length: Length of the longest list; lengths are uniform between the two.
         symbols: Number of different symbols.
+        order: Write the list backwards, or forwards, as it is.
+        score_length: Length of all lists for validation and test; by default they are as long as in training.
         train_size, validation_size, test_size: Number of sequences in each split.
 
     Example:
@@ -31,6 +35,8 @@ class Reverse(Generated):
     shortest: int = 1
     length: int = 20
     symbols: int = 10
+    order: Order = "backwards"
+    score_length: int | None = None
 
     name: ClassVar[str] = "reverse"
     summary: ClassVar[str] = "write a list of symbols in reverse order"
@@ -44,6 +50,9 @@ class Reverse(Generated):
         checks.integer("shortest", self.shortest, minimum=1)
         checks.integer("length", self.length, minimum=self.shortest)
         checks.integer("symbols", self.symbols, minimum=2)
+        checks.one_of("order", self.order, get_args(Order))
+        if self.score_length is not None:
+            checks.integer("score_length", self.score_length, minimum=1)
 
     @property
     def input_size(self) -> int:
@@ -61,15 +70,17 @@ class Reverse(Generated):
             output_size=self.symbols,
             vocabularies=(names,),
             classes=names,
-            written=WrittenShape(depends="source", longest=self.length + 1),
+            written=WrittenShape(depends="source", longest=max(self.length, self.score_length or 1) + 1),
         )
 
     def split(self, split: Split, seed: int) -> Data:
         rng, size = generator(split, seed), self.size(split)
         lengths = rng.integers(self.shortest, self.length + 1, size)
+        if self.score_length is not None and split != "train":
+            lengths[:] = self.score_length
         symbols = Ragged(rng.integers(0, self.symbols, lengths.sum()), lengths)
-        backwards = Ragged.of([symbols[n][::-1] for n in range(size)])
-        return Data(Ragged(symbols.values[:, None], lengths), backwards)
+        step = -1 if self.order == "backwards" else 1
+        return Data(Ragged(symbols.values[:, None], lengths), Ragged.of([symbols[n][::step] for n in range(size)]))
 
     def baseline(self, data: Data) -> float:
         """The chance that a random list has a wrong symbol."""

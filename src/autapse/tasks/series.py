@@ -25,7 +25,7 @@ from autapse.tasks.base import Signature, Task
 from autapse.tasks.own import OwnData, check_count, divided
 
 Target = Literal["as they look", "classes", "numbers", "step", "series"]
-_Stamp = tuple[tuple[int, int, int], ...]
+Stamp = tuple[tuple[int, int, int], ...]
 SUFFIXES = (".ts", ".tsv", ".csv", ".npz", ".parquet", ".ts.gz", ".tsv.gz", ".csv.gz")
 
 
@@ -98,9 +98,9 @@ class OwnSeries(OwnData):
                 checks.fail("targets", f"not have both {' and '.join(sorted(pair))}", self.targets)
         checks.one_of("form", self.form, get_args(Form))
         checks.one_of("times", self.times, get_args(Times))
-        object.__setattr__(self, "path", _absolute(self.path))  # the run may be loaded from another folder
+        object.__setattr__(self, "path", absolute(self.path))  # the run may be loaded from another folder
         if self.test is not None:
-            object.__setattr__(self, "test", _absolute(self.test))
+            object.__setattr__(self, "test", absolute(self.test))
 
     def layout(self) -> FileLayout:
         """How to read the file."""
@@ -118,10 +118,10 @@ class OwnSeries(OwnData):
     def both(self) -> tuple[Series, Series]:
         train, test = Path(self.path), self._test_path()
         if test is None:
-            both = _divided(train, self.test_share, self.layout(), _stamp(train))
+            both = _divided(train, self.test_share, self.layout(), stamp(train))
             check_count(both, self.test_share, self.validation, self.path)
         else:
-            both = _files(train, test, self.layout(), _stamp(train), _stamp(test))
+            both = _files(train, test, self.layout(), stamp(train), stamp(test))
         return _understood(self.path, both, self.targets)
 
     def _test_path(self) -> Path | None:
@@ -149,7 +149,7 @@ def is_own(word: str) -> bool:
     return word.lower().endswith(SUFFIXES) or Path(word).is_dir()
 
 
-def _absolute(path: str) -> str:
+def absolute(path: str) -> str:
     """The absolute path. A link is not resolved, because its target may have another suffix."""
     return str(Path(os.path.realpath(Path(path).parent), Path(path).name))
 
@@ -202,18 +202,18 @@ def _pair(train: Path, test: Path, layout: FileLayout) -> tuple[Series, Series]:
 
 
 @lru_cache(maxsize=4)
-def _files(train: Path, test: Path, layout: FileLayout, *stamps: _Stamp) -> tuple[Series, Series]:
+def _files(train: Path, test: Path, layout: FileLayout, *stamps: Stamp) -> tuple[Series, Series]:
     """The series of two files; they are read again if their stamps have changed."""
     return _pair(train, test, layout)
 
 
 @lru_cache(maxsize=4)
-def _divided(path: Path, share: float, layout: FileLayout, stamp: _Stamp) -> tuple[Series, Series]:
+def _divided(path: Path, share: float, layout: FileLayout, stamp: Stamp) -> tuple[Series, Series]:
     """Split the series of a file into training and test; it is read again if its stamp has changed."""
     return divided(_read(path, layout), share)
 
 
-def _stamp(path: Path) -> _Stamp:
+def stamp(path: Path) -> Stamp:
     """What changes if a file changes, or a file anywhere in a folder."""
     try:
         parts = [path, *(sorted(path.rglob("*")) if path.is_dir() else ())]

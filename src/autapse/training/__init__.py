@@ -13,13 +13,15 @@ if TYPE_CHECKING:
     from autapse.training.loading import find_run, load, load_run
     from autapse.training.loop import Fitted, Loop, fit
     from autapse.training.model import make_model
-    from autapse.training.model_config import ModelConfig
+    from autapse.training.model_config import AnswererConfig, ModelConfig, TranslatorConfig, WriterConfig
     from autapse.training.objectives import Objective, objective
     from autapse.training.rescue import Diverged
     from autapse.training.summary import Summary
     from autapse.training.trainer import Interrupted, Trainer, train
+    from autapse.training.translate_settings import translate_config
 
 __all__ = [
+    "AnswererConfig",
     "Diverged",
     "Fitted",
     "ForecastErrors",
@@ -33,6 +35,8 @@ __all__ = [
     "Tensors",
     "Trainer",
     "TrainingConfig",
+    "TranslatorConfig",
+    "WriterConfig",
     "evaluate",
     "find_run",
     "fit",
@@ -44,6 +48,7 @@ __all__ = [
     "make_model",
     "objective",
     "train",
+    "translate_config",
 ]
 
 __getattr__ = lazy(
@@ -54,7 +59,7 @@ __getattr__ = lazy(
         "autapse.training.objectives": "Objective objective",
         "autapse.training.summary": "Summary",
         "autapse.training.config": "RunConfig TrainingConfig",
-        "autapse.training.model_config": "ModelConfig TranslatorConfig WriterConfig",
+        "autapse.training.model_config": "AnswererConfig ModelConfig TranslatorConfig WriterConfig",
         "autapse.training.feeds": "Tensors",
         "autapse.training.forecast_scores": "ForecastErrors ForecastReport forecast_errors forecast_report",
         "autapse.training.forecast_settings": "forecast_config",
@@ -62,5 +67,6 @@ __getattr__ = lazy(
         "autapse.training.loop": "Fitted Loop fit",
         "autapse.training.trainer": "Interrupted Trainer train",
         "autapse.training.rescue": "Diverged",
+        "autapse.training.translate_settings": "translate_config",
     },
 )

@@ -36,6 +36,7 @@ from autapse.training import distributed
 from autapse.training.config import RunConfig
 from autapse.training.environment import Environment
 from autapse.training.model import make_model
+from autapse.training.model_config import TranslatorConfig
 from autapse.training.optimizers import state_of_one
 from autapse.training.progress import RunProgress
 
@@ -306,11 +307,13 @@ def _read_part(kind: type[T], content: Any, source: Path) -> T:
 
 def _check_trust(saved: Snapshot, trust: bool) -> None:
     """A run may name a module with a cell of its own. Importing it runs its code, so the user must allow it."""
-    cell = saved.config.model.cell
-    module = foreign_module(cell)
-    if module is not None and not trust:
-        reason = f"{saved.path} was trained with the cell {cell}, and loading it would run the module {module}."
-        raise checks.InputError(f"{reason} If you trust that module, pass trust=True (--trust), or import it first.")
+    model = saved.config.model
+    for cell in (model.cell, *([model.encoder] if isinstance(model, TranslatorConfig) else [])):
+        module = foreign_module(cell)
+        if module is not None and not trust:
+            reason = f"{saved.path} was trained with the cell {cell}, and loading it would run the module {module}."
+            remedy = "If you trust that module, pass trust=True (--trust), or import it first."
+            raise checks.InputError(f"{reason} {remedy}")
 
 
 def _first_line(error: BaseException) -> str:
@@ -323,11 +326,14 @@ def _first_line(error: BaseException) -> str:
 def _check_fit(saved: Snapshot) -> None:
     """The tensors must be those of the model in the config. This is checked before that model takes memory."""
     path, model = saved.path, saved.config.model
-    layers = max(model.num_layers or 1, len(model.hidden_size))
+    counts, sizes = [model.num_layers or 1, len(model.hidden_size)], [*model.hidden_size]
+    if isinstance(model, TranslatorConfig):
+        counts += [model.encoder_layers or 1, len(model.encoder_size or ())]
+        sizes += model.encoder_size or ()
     largest = max((size for tensor in saved.best.values() for size in tensor.shape), default=0)
     # A layer has at least one tensor, and one of them has at least a row for each unit.
-    if layers > len(saved.best) or max(model.hidden_size) > largest:
-        _does_not_fit(path, f"it has no weights for {layers} layers of up to {max(model.hidden_size)} units")
+    if max(counts) > len(saved.best) or max(sizes) > largest:
+        _does_not_fit(path, f"it has no weights for {max(counts)} layers of up to {max(sizes)} units")
     shapes = _without_memory(saved)
     for part in ("best", "model"):
         _check_tensors(path, f"{part}.", getattr(saved, part), shapes.state_dict())

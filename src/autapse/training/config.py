@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from autapse import __version__, checks, records
-from autapse.tasks import ArrayTask, ForecastArrays, Task, task_class
+from autapse.tasks import ArrayTask, ForecastArrays, Task, TextPairs, task_class
 from autapse.training.amounts import augmentation
 from autapse.training.model_config import CellConfig, ModelConfig, check_words, fitted, model_config
 
@@ -173,5 +173,5 @@ class RunConfig:
 
 
 def _task_class(name: str) -> type[Task]:
-    unlisted: dict[str, type[Task]] = {kind.name: kind for kind in (ArrayTask, ForecastArrays)}
+    unlisted: dict[str, type[Task]] = {kind.name: kind for kind in (ArrayTask, ForecastArrays, TextPairs)}
     return unlisted[name] if name in unlisted else task_class(name)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from autapse import checks
+from autapse.layers.draws import noted_draws
 from autapse.models import Model
 from autapse.models.stepping import mapped
 from autapse.tasks import Signature, Split
@@ -27,7 +28,7 @@ from autapse.training.evaluation import Scores, measure
 from autapse.training.feeds import Batch, Tensors, in_order, make_feed
 from autapse.training.log import Quiet, Show
 from autapse.training.model import make_model
-from autapse.training.objectives import objective, training_loss, weighted
+from autapse.training.objectives import objective, of_each, training_loss, weighted
 from autapse.training.optimizers import make_optimizer
 from autapse.training.progress import RunProgress
 from autapse.training.rescue import Diverged, random_step
@@ -182,22 +183,35 @@ class Loop:
         batch = self.feed.batch(self.progress.step, share)
         batch, mixed = augment.change_batch(batch, self.amounts, self.train_data.per_step)
         count = self.world.total(self.objective.count(batch))
-        with augment.changed_inputs(self.model, self.amounts):
+        with augment.changed_inputs(self.model, self.amounts), noted_draws() as draws:
             output = self._output(batch, share)
         loss = weighted(self.objective.loss, output, batch.targets, batch.weights) / count
         if mixed is not None:
             other = weighted(self.objective.loss, output, mixed.targets, mixed.weights) / count
             loss = (1 - mixed.share) * loss + mixed.share * other
         self._note_solves()
-        loss.backward()
+        (loss + self._reinforced(draws, output, batch, mixed, count) if draws else loss).backward()
         self.world.add_up([p.grad for p in self.parameters if p.grad is not None])
         return float(loss.detach())
 
+    def _reinforced(
+        self, draws: list[Tensor], output: Tensor, batch: Batch, mixed: augment.Mixed | None, count: float
+    ) -> Tensor:
+        """The term of the loss for the probabilities of what the layers drew."""
+        losses, counts = of_each(self.objective, output, batch)
+        if mixed is not None:
+            others, _ = of_each(self.objective, output, batch._replace(targets=mixed.targets, weights=mixed.weights))
+            losses = (1 - mixed.share) * losses + mixed.share * others
+        term = self.model.surrogate(losses, counts, draws) / count
+        if self.model.baseline is not None:
+            self.model.baseline.update(self.world.total(float(losses.detach().sum())) / count)
+        return term
+
     def _output(self, batch: Batch, sequences: list[int]) -> Tensor:
+        keys = {} if self.model.solutions is None else {"keys": sequences}
         if self.model.feeds_back:
-            return self.model(batch.inputs, batch.lengths, targets=batch.padded_targets)
+            return self.model(batch.inputs, batch.lengths, targets=batch.padded_targets, **keys)
         if not self.model.carries:
-            keys = {} if self.model.solutions is None else {"keys": sequences}
             return self.model(batch.inputs, batch.lengths, **keys)
         output, state = self.model(batch.inputs, batch.lengths, state=None if batch.fresh else self.carried)
         self.carried = mapped(Tensor.detach, state)  # gradients do not reach back into the piece before

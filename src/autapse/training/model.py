@@ -5,14 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from autapse import checks
-from autapse.models import MODELS, Elements, EncoderDecoder, Generator, Model
+from autapse.data.symbols import SymbolTable
+from autapse.data.vocabulary import UNKNOWN
+from autapse.models import MODELS, Elements, EncoderDecoder, Generator, MemoryNetwork, Model
+from autapse.models.decoder_model import DecoderModel
 from autapse.models.feeding import parse_feeding
-from autapse.tasks import Signature, Task
+from autapse.tasks import IGNORE, Signature, Task
 from autapse.tasks.base import ForecastShape
 from autapse.training.config import RunConfig
-from autapse.training.model_config import CellConfig, ModelConfig, TranslatorConfig, fitted
+from autapse.training.model_config import AnswererConfig, CellConfig, ModelConfig, TranslatorConfig, fitted
 
 EMBEDDING = 64  # default size of the vectors of symbols
+
+MEMORY = ("hops", "statements", "tying", "linear_start")  # the settings of a memory network
 
 
 def build_model(config: RunConfig) -> Model:
@@ -30,8 +35,8 @@ def make_model(task: Task, model: CellConfig, device: str = "cpu", signature: Si
         signature: the kind and the sizes of the task's data; by default `task.signature()`, which reads the data.
 
     Returns:
-        A `Classifier`, `Regressor`, `StepRegressor`, `Tagger`, `LanguageModel`, `QuestionAnswering`, `Forecaster`,
-        `Generator` or `EncoderDecoder`.
+        A `Classifier`, `Regressor`, `StepRegressor`, `Tagger`, `LanguageModel`, `QuestionAnswering`, `MemoryNetwork`,
+        `Forecaster`, `Generator` or `EncoderDecoder`.
 
     >>> from autapse.tasks import Adding
     >>> from autapse.training import ModelConfig
@@ -49,7 +54,20 @@ def make_model(task: Task, model: CellConfig, device: str = "cpu", signature: Si
     else:
         made = _writer(model, known, embedding, device)
     made.classes, made.channels = known.classes, known.channels
+    if isinstance(made, DecoderModel) and known.written is not None:
+        made.separator, made.columns, made.words = known.written.separator, known.written.columns, known.vocabularies
+    if isinstance(made, EncoderDecoder):
+        made.source, made.target = _texts(known)
     return made
+
+
+def _texts(known: Signature) -> tuple[SymbolTable | None, SymbolTable | None]:
+    """What the numbers of symbols stand for, in the texts that are read and in those that are written."""
+    written, (words, *others) = known.written, known.vocabularies or ((),)
+    assert written is not None, "a task of this kind says what is written"
+    other = words.index(UNKNOWN) if UNKNOWN in words else IGNORE
+    source = SymbolTable(words, written.source_separator, other) if words and not others else None
+    return source, SymbolTable(known.classes, written.separator, IGNORE) if known.classes else None
 
 
 def _stack(model: CellConfig) -> dict[str, Any]:
@@ -74,7 +92,8 @@ def _scaling(known: Signature) -> dict[str, Any]:
 def _reader(model: ModelConfig, known: Signature, embedding: tuple[int, ...], device: str) -> Model:
     """A model that reads a sequence and says something about it."""
     targets: dict[str, Any] = {"target_mean": known.target_mean, "target_scale": known.target_scale}
-    return MODELS[known.kind](
+    hops = {name: getattr(model, name) for name in MEMORY} if isinstance(model, AnswererConfig) and model.hops else {}
+    return (MemoryNetwork if hops else MODELS[known.kind])(
         model.cell,
         known.input_size,
         known.output_size,
@@ -93,6 +112,7 @@ def _reader(model: ModelConfig, known: Signature, embedding: tuple[int, ...], de
         device=device,
         **(targets if "regression" in known.kind else {}),
         **(_forecast(known, known.forecast) if known.forecast else {}),
+        **hops,
     )
 
 
@@ -112,20 +132,20 @@ def _writer(model: Any, known: Signature, embedding: tuple[int, ...], device: st
     }
     words = [len(names) for names in known.vocabularies]
     inputs = {**_scaling(known), "vocabularies": words, "embedding_size": (embedding or (size,))[: len(words)]}
-    elements = Elements(symbols=symbols, components=model.components, **shape)
-    ending = None if model.ending == "auto" else model.ending
     if isinstance(model, TranslatorConfig):
+        names = ("encoder_size", "encoder_layers", "bidirectional", "attention", "attend")
         return EncoderDecoder(
             model.cell,
-            elements,
+            Elements(symbols=symbols, **shape),
             known.input_size,
             encoder=None if model.encoder == "same" else model.encoder,
-            encoder_size=model.encoder_size,
-            bidirectional=model.bidirectional,
             inputs=inputs,
-            **({} if ending is None else {"ending": ending}),
+            **{name: getattr(model, name) for name in names},
             **settings,
         )
+    elements = Elements(symbols=symbols, components=model.components, **shape)
+    usual: Any = "given" if written.one_length else None
+    ending: Any = usual if model.ending == "auto" else model.ending
     depends: Any = written.depends
     return Generator(model.cell, elements, depends, known.input_size, inputs=inputs, ending=ending, **settings)
 

@@ -82,7 +82,21 @@ class ReaderStack(StackConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class WriterStack(StackConfig):
+class DecoderStack(StackConfig):
+    """The settings of a network that reads what it wrote, for any cell."""
+
+    context_map: Literal["linear", "mlp"] = "linear"
+    """How a vector becomes the initial state: by a linear map, or by one with a hidden layer."""
+    time_input: bool = False
+    """Also read the number of the step."""
+    feeding: str = "teacher"
+    """What the network reads in training: the true element before (teacher); its own sample with a probability that
+    grows (scheduled:end=0.5:shape=linear:own=sample; own=mean for its mean); or its own predictions for some steps
+    (free:steps=5)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WriterStack(DecoderStack):
     """The settings of a network that writes sequences, for any cell."""
 
     ending: Literal["auto", "end", "stop", "count", "given"] = "auto"
@@ -93,13 +107,6 @@ class WriterStack(StackConfig):
     """Values only: number of Gaussians of the mixture that they are drawn from."""
     condition: Literal["input", "state", "both"] = "both"
     """How a vector reaches the network: as an input at each step, as its initial state, or both."""
-    context_map: Literal["linear", "mlp"] = "linear"
-    """How a vector becomes the initial state: by a linear map, or by one with a hidden layer."""
-    time_input: bool = False
-    """Also read the number of the step."""
-    feeding: str = "teacher"
-    """What the network reads in training: the true element before (teacher); its own sample with a probability that
-    grows (scheduled:end=0.5:shape=linear); or its own predictions for some steps (free:steps=5)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -107,15 +114,36 @@ class WriterStack(StackConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TranslatorStack(WriterStack):
+class TranslatorStack(DecoderStack):
     """The settings of a network that reads one sequence and writes another, for any cell."""
 
     encoder: str = "same"
     """The network that reads, with options as in `cell`; by default the same as the one that writes."""
     encoder_size: tuple[int, ...] | None = None
     """Units of the network that reads: one size for all layers, or one per layer; by default those of the writer."""
+    encoder_layers: int | None = None
+    """Number of layers of the network that reads; by default one per size, or as many as the writer has."""
     bidirectional: bool = False
     """The network that reads does so in both directions."""
+    attention: str = "none"
+    """What the writer reads of the reader's states at each step: none; or their mean, with weights that are additive,
+    multiplicative or monotonic (windows that only move forward), with options as in additive:size=64."""
+    attend: Literal["after", "before"] = "after"
+    """When the writer attends: after its recurrence, for all steps at once, or before it, one step after the other."""
+    condition: Literal["input", "state", "both", "none"] = "both"
+    """How the reader's final state reaches the writer: as an input at each step, as its initial state, both, or, with
+    attention, not at all."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.encoder_size is not None:
+            given: Any = self.encoder_size
+            given = (given,) if isinstance(given, int) else tuple(given)
+            object.__setattr__(self, "encoder_size", given)
+            for size in given:
+                checks.integer("encoder_size", size, minimum=1)
+        if self.encoder_layers is not None:
+            checks.integer("encoder_layers", self.encoder_layers, minimum=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,6 +172,36 @@ class ModelConfig(ReaderStack, CellConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
+class AnswererConfig(ModelConfig):
+    """The settings of a network that answers questions. Every field is a keyword argument.
+
+    >>> AnswererConfig(hops=3, embedding_size=20).hops
+    3
+    """
+
+    hops: int = 0
+    """How many times a memory network reads its memory; 0 for three recurrent layers instead."""
+    statements: Literal["position", "bag", "cell"] = "position"
+    """With hops: how words become the vector of a statement: a sum weighted by position, a plain sum, or the cell."""
+    tying: Literal["adjacent", "layer-wise"] = "adjacent"
+    """With hops: whether neighbouring hops share a set of vectors, or all hops share all."""
+    linear_start: float = 0.0
+    """With hops: share of the training, at its beginning, without the softmax over the memories."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.integer("hops", self.hops, minimum=0)
+        checks.number("linear_start", self.linear_start, low=0.0, high=1.0)
+        of_memory = ("statements", "tying", "linear_start")
+        of_cell = ("cell", "hidden_size", "num_layers", "dropout", "bidirectional", "initialisation")
+        unused = of_cell if self.hops and self.statements != "cell" else () if self.hops else of_memory
+        rule = 'keep its default with hops, unless statements="cell"' if self.hops else "keep its default without hops"
+        for setting in fields(self):  # a setting that would have no effect is an error
+            if setting.name in unused and getattr(self, setting.name) != setting.default:
+                checks.fail(setting.name, rule, getattr(self, setting.name))
+
+
+@dataclass(frozen=True, kw_only=True)
 class WriterConfig(WriterStack, CellConfig):
     """The settings of a network that writes sequences. Every field is a keyword argument.
 
@@ -163,6 +221,7 @@ class TranslatorConfig(TranslatorStack, CellConfig):
 
 READER = (ReaderStack, ModelConfig)
 KINDS: dict[str, tuple[type[StackConfig], type[CellConfig]]] = {
+    "question answering": (ReaderStack, AnswererConfig),
     "generation": (WriterStack, WriterConfig),
     "translation": (TranslatorStack, TranslatorConfig),
 }

@@ -20,6 +20,7 @@ from autapse.tasks.forecast import Forecasting
 from autapse.training.config import TrainingConfig
 from autapse.training.feeds import Batch
 from autapse.training.forecast_losses import forecast_losses
+from autapse.training.scores import edits_of
 
 
 class Objective(NamedTuple):
@@ -55,9 +56,13 @@ def objective(task: Task) -> Objective:
     if task.kind == "generation":
         return Objective(_unlikelihood, _unlikelihood, _elements)
     if task.kind == "translation":
+        if task.metric == "symbol error rate":
+            return Objective(_unlikelihood, _wrong_symbols, _elements, score_count=_elements)
         return Objective(_unlikelihood, _wrong_sequences, _elements, score_count=_sequences)
     if task.metric == "perplexity":
         return Objective(_cross_entropy, _cross_entropy, _valid, _perplexity)
+    if task.metric == "bits per character":
+        return Objective(_cross_entropy, _cross_entropy, _valid, _bits)
     if task.metric == "cross-entropy":
         return Objective(_cross_entropy, _cross_entropy, _valid)
     return Objective(_cross_entropy, _errors, _valid)
@@ -110,6 +115,14 @@ def weighted(
     return torch.stack([weight * loss(output[rows], targets[rows]) for weight, rows in groups]).sum()
 
 
+def of_each(goal: Objective, output: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:  # [B] each
+    """The loss of each sequence of a batch, and the number of its targets."""
+    rows = [batch._replace(targets=batch.targets[n : n + 1]) for n in range(len(batch.targets))]
+    losses = torch.stack([goal.loss(output[n : n + 1], row.targets) for n, row in enumerate(rows)])
+    counts = torch.tensor([goal.count(row) for row in rows], device=losses.device)
+    return losses if batch.weights is None else losses * batch.weights, counts
+
+
 def balanced_weights(targets: Tensor, classes: int) -> Tensor:  # [classes]
     """One weight per class, in inverse proportion to its frequency; their mean over the targets is 1."""
     counts = torch.bincount(targets[targets != IGNORE].flatten(), minlength=classes).double()
@@ -145,12 +158,12 @@ def _unlikelihood(output: Tensor | Translated, target: Tensor) -> Tensor:
 
 def _wrong_sequences(output: Translated, target: Tensor) -> Tensor:
     """Sequences with a wrong symbol or a wrong length."""
-    made, (wide, steps) = output.sequences, (output.sequences.values.shape[1], target.shape[1])
-    inside = torch.arange(wide) < made.lengths[:, None]
-    symbols = torch.where(inside.to(target.device), made.values, IGNORE)
-    longest = max(wide, steps)
-    same = F.pad(symbols, (0, longest - wide), value=IGNORE) == F.pad(target, (0, longest - steps), value=IGNORE)
-    return (~same.all(1)).sum()
+    return torch.tensor(int((edits_of(output) > 0).sum()))
+
+
+def _wrong_symbols(output: Translated, target: Tensor) -> Tensor:
+    """Symbols to change, to add or to remove."""
+    return torch.tensor(int(edits_of(output).sum()))
 
 
 def _cross_entropy(output: Tensor, target: Tensor) -> Tensor:
@@ -163,6 +176,10 @@ def _errors(output: Tensor, target: Tensor) -> Tensor:
 
 def _valid(batch: Batch) -> int:
     return int(torch.count_nonzero(batch.targets != IGNORE))
+
+
+def _bits(entropy: float) -> float:
+    return entropy / math.log(2)
 
 
 def _perplexity(entropy: float) -> float:

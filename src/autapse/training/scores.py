@@ -8,7 +8,11 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from autapse.data.ragged import Ragged
+from autapse.models.encoder_decoder import Translated
+from autapse.models.padding import Padded
 from autapse.tasks import IGNORE, Signature
+from autapse.tasks.edits import edit_distances
 from autapse.tasks.spans import are_spans, span_scores
 
 MOST_CLASSES = 200  # with more, a table of all pairs helps nobody
@@ -122,11 +126,43 @@ class ValueTally:
         }
 
 
-Tally = ClassTally | ValueTally
+class EditTally:
+    """Sums over translations: how many are wrong, and how many of their symbols."""
+
+    def __init__(self) -> None:
+        self.sequences, self.symbols, self.wrong, self.edits = 0, 0, 0, 0
+
+    def add(self, output: Translated, target: Tensor) -> None:
+        """Include a batch; the output has the targets too."""
+        edits = edits_of(output)
+        self.sequences, self.symbols = self.sequences + len(edits), self.symbols + int(output.targets.lengths.sum())
+        self.wrong, self.edits = self.wrong + int((edits > 0).sum()), self.edits + int(edits.sum())
+
+    def scores(self, names: Sequence[str] = ()) -> dict[str, Any]:
+        """The share of sequences that are wrong, and the share of symbols."""
+        return {
+            "wrong_sequences": self.wrong / max(self.sequences, 1),
+            "symbol_error_rate": self.edits / max(self.symbols, 1),
+        }
+
+
+def edits_of(output: Translated) -> np.ndarray:  # [B]
+    """The symbols of each translation to change, to add or to remove."""
+    return edit_distances(_ragged(output.sequences), _ragged(output.targets))
+
+
+def _ragged(sequences: Padded) -> Ragged:
+    values, lengths = sequences.values.cpu().numpy(), sequences.lengths.numpy()
+    return Ragged(values[np.arange(values.shape[1]) < lengths[:, None]], lengths)
+
+
+Tally = ClassTally | ValueTally | EditTally
 
 
 def make_tally(signature: Signature) -> Tally | None:
-    """The tally for a kind of task; None for text, forecasts, sequences that are written, and very many classes."""
+    """The tally for a kind of task; None for text, forecasts, sequences that are generated, and very many classes."""
+    if signature.kind == "translation":
+        return EditTally()
     if "regression" in signature.kind:
         return ValueTally(signature.output_size)
     without = signature.kind in ("language", "forecasting") or signature.written is not None

@@ -67,6 +67,19 @@ class Summary(Record, Mapping[str, Any]):
     """For values: share of their variance that is explained, the mean over all values."""
     mean_absolute_error: float | None = None
     """For values: mean absolute error, in the unit of the targets."""
+    wrong_sequences: float | None = None
+    """For translations: share of the sequences with a mistake."""
+    symbol_error_rate: float | None = None
+    """For translations: symbols to change, to add or to remove, per symbol of the targets."""
+
+    nats_per_sequence: float | None = None
+    """For sequences that are generated: negative log-likelihood of a whole test sequence, on average."""
+    free_running_error: float | None = None
+    """For values that are generated: mean squared error of the means with which the model continues the beginnings of
+    the test sequences, in units of the variance."""
+    length_distance: float | None = None
+    """For sequences whose true lengths are known: total variation distance between their distribution and that of the
+    lengths of generated sequences, from 0 to 1."""
 
     @property
     def trivial(self) -> bool:

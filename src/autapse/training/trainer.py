@@ -11,14 +11,16 @@ from typing import IO, Any
 
 from autapse import checks, files
 from autapse.exit_codes import Ending
+from autapse.models import Generator
 from autapse.models.stepping import mapped
-from autapse.tasks import Task
+from autapse.tasks import Generation, Task
 from autapse.training import checkpoint
 from autapse.training.checkpoint import OpenRun, Snapshot
 from autapse.training.config import RunConfig
 from autapse.training.environment import Environment
 from autapse.training.evaluation import measure
 from autapse.training.feeds import Tensors
+from autapse.training.generation_scores import generation_scores
 from autapse.training.loading import check_data, find_run
 from autapse.training.log import MetricsLog, Show
 from autapse.training.loop import Loop, json_number, threads
@@ -216,6 +218,9 @@ class Trainer(Loop):
         tally = make_tally(self.signature) if len(test) else None
         tensors = Tensors.of(test, self.settings.device) if self.test_data is None else self.test_data
         score = measure(self.model, tensors, self.scoring, tally=tally).metric if len(test) else math.nan
+        scores = tally.scores(self.signature.classes) if tally else {}
+        if isinstance(task, Generation) and isinstance(self.model, Generator) and len(test):
+            scores |= generation_scores(self.model, task, test, score)
         summary = Summary(
             cell=self.config.model.cell,
             parameters=sum(p.numel() for p in self.parameters),
@@ -235,7 +240,7 @@ class Trainer(Loop):
             unsolved=progress.unsolved,
             seed=self.settings.seed,
             processes=self.world.size,
-            **(tally.scores(self.signature.classes) if tally else {}),
+            **scores,
         )
         files.write_json(self.folder / "summary.json", summary.to_json())
         return summary

@@ -61,7 +61,7 @@ def scan_fused(
     operands, kind = form.scan_operands(drive, affine, state, len(sizes), start)
     kind = kind._replace(reverse=True) if reverse else kind
     save = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in operands)
-    keep = keep or type(cell).output is not Cell.output
+    keep = keep or cell.output_reads_all
     h, h_n, c, c_n, _ = ops.scan(operands, counts, kind, keep, save)
     if len(state) == 1:
         return (h,), (h_n,)

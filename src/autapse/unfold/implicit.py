@@ -12,6 +12,7 @@ from torch.autograd import forward_ad
 
 from autapse import checks
 from autapse.cells import Cell
+from autapse.cells.base import looks_ahead
 from autapse.forms import State
 from autapse.forms.implicit import Rule
 from autapse.gradient import Gradient
@@ -71,7 +72,7 @@ class Solve(nn.Module, Unfold):
         self.register_buffer("calls", torch.zeros((), dtype=torch.long), persistent=self.tolerance.first is not None)
 
     def check(self, cell: type[Cell] | Cell) -> None:
-        if max(cell.stencil) <= 0:
+        if not looks_ahead(cell):
             checks.fail("unfold", f"be None: {name_of(cell)} does not look ahead", "Solve()")
 
     def open(

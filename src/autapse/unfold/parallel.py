@@ -79,6 +79,9 @@ class Parallel(Limits, Unfold):
         if cell.stencil != (-1,):
             rule = f"be None: {name_of(cell)} has the stencil {cell.stencil}, and Parallel() supports only (-1,)"
             checks.fail("unfold", rule, self)
+        if isinstance(cell, Cell) and cell.draws:
+            rule = f"be None: {name_of(cell)} draws random numbers, and Parallel() computes a step several times"
+            checks.fail("unfold", rule, self)
 
     def run(
         self,

@@ -23,7 +23,7 @@ def scan_reference(
     state: State,  # each [B, S], longest sequence first
     sizes: Sequence[int],  # number of sequences at each step; never grows; sums to N
     start: int = 0,  # position of the first step
-    keep: bool = True,  # all states of each step; the reference always has them
+    keep: bool = True,  # all states of each step, not only the first, which is the output
     weights: Any = None,  # the result of cell.prepare(), if the caller has it
     reverse: bool = False,  # from the last step to the first; for sequences of one length
     note: Note | None = None,  # gets the report of each step that is solved
@@ -40,7 +40,8 @@ def scan_reference(
             note(report)
         return new
 
-    drive, count = cell.drive(x), len(cell.state_sizes)
+    keep = keep or type(cell).output is not Cell.output
+    drive, count = cell.drive(x), len(cell.state_sizes) if keep else 1
     if not cell.is_solved:
         return walk(step, drive, state, sizes, start, reverse, count)
     with without_autocast(x.device.type):

@@ -13,6 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from autapse import checks
 from autapse.cells import Cell
+from autapse.cells.base import looks_ahead
 from autapse.forms import State
 from autapse.native.dispatch import kernels_serve
 from autapse.sequences.batch import SequenceBatch
@@ -43,7 +44,7 @@ class Scan(Unfold):
             checks.integer("checkpoint_every", self.checkpoint_every, minimum=1)
 
     def check(self, cell: type[Cell] | Cell) -> None:
-        if max(cell.stencil) > 0:
+        if looks_ahead(cell):
             checks.fail("unfold", f"be None: {name_of(cell)} looks ahead, and Scan() cannot", self)
 
     def words(self) -> list[str]:

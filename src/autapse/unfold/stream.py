@@ -29,7 +29,7 @@ class Stepper(Protocol):
 @torch.no_grad()
 def make_stepper(cell: Cell, states: State, like: Tensor) -> Stepper:
     """A stepper that starts from `states`, for input with the dtype and device of `like`."""
-    if type(cell).output is not Cell.output or not kernels_serve(like, *states, *tensors_of(cell)):
+    if not kernels_serve(like, *states, *tensors_of(cell)):
         return ReferenceStepper(cell, states, cell.prepare())
     weights, form, affine = prepare(cell)
     return ReferenceStepper(cell, states, weights) if form is None else FusedStepper(cell, states, form, affine)
@@ -60,6 +60,7 @@ class FusedStepper:
 
     def __init__(self, cell: Cell, states: State, form: Form, affine: Affine | None) -> None:
         self.states = tuple(state.clone(memory_format=torch.contiguous_format) for state in states)
+        self._output_of = None if type(cell).output is Cell.output else cell.output
         batch = states[0].shape[0]
         self._drive = None if affine else cell.driver()
         width = cell.input_size if affine else cell.drive(states[0].new_zeros(1, cell.input_size)).shape[1]
@@ -103,7 +104,7 @@ class FusedStepper:
         for name, first, stride in self._tables:
             setattr(self._problem, name, first + min(max(t, 0), self._last) * stride)
         library.ran(self._forward(self._reference), "forward")
-        return self._output
+        return self._output if self._output_of is None else self._output_of(self.states)
 
     def select(self, index: Tensor) -> None:
         for state in self.states:  # in place: the library knows their addresses

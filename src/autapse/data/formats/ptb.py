@@ -25,13 +25,16 @@ class LanguageText:
     splits: dict[str, np.ndarray]  # "train", "validation", "test": [tokens] int64
 
 
-def read_ptb(path: Path) -> LanguageText:
+def read_ptb(path: Path, characters: bool = False) -> LanguageText:
     """Read the text from a folder or from simple-examples.tgz. <eos> is added after each line.
 
-    The vocabulary has the words of the training text, the most frequent first. Other words are read as <unk>.
+    The vocabulary has the words of the training text, the most frequent first. Other words are read as <unk>. Or it has
+    the characters, with one space between two words; the word <unk> is then spelled out.
     """
     with open_tree(path) as tree:
         texts = {split: _read(tree, file) for split, file in FILES.items()}
+    if characters:
+        texts = {split: [[*" ".join(line[:-1]), EOS] for line in text] for split, text in texts.items()}
     counts = Counter(word for line in texts["train"] for word in line)
     unknown = UNKNOWN if UNKNOWN in counts else None
     vocabulary = Vocabulary.of_counts(counts, unknown=unknown)

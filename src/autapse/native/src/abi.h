@@ -32,6 +32,7 @@ struct autapse_scan {
     int32_t reset_after;  // GRU: the reset gate acts after the product
     int32_t per_step;     // leaky: alpha and beta are [T, K], not [H]
     int32_t reverse;      // the last step comes first; for sequences of one length
+    int32_t skip;         // chain: each map but the first adds what it reads
     int32_t sparse;       // leaky: the matrix is sparse and has a pattern
     int64_t steps, rows, batch, inputs, hidden, outputs; // T, N, B, D, H, O
     int64_t inner;        // leaky: K; chain: number of maps; 1 elsewhere
@@ -128,6 +129,24 @@ struct autapse_tridiagonal {
     void *y;                       // [N, S]
 };
 
+// The heads of an explicit memory in one step, for B sequences; n = reads + writes heads, N slots of W numbers.
+// The numbers of a row: keys [n, W] if content, vectors to add [writes, W]; sharpness [n] if content, exponents [n] if
+// location; gates [n] if both, vectors to erase [writes, W]; moves [n, 2 shifts + 1] if location. P in all.
+struct autapse_heads {
+    int32_t wide, threads;
+    int32_t content, location, dot;           // how heads choose; dot: similarity without norms
+    int64_t batch, slots, width, reads, writes, shifts;
+    double shortest, smallest;                // added to squared norms; smallest weight that is sharpened
+    const void *number, *memory, *address;    // [B, P], [B, N, W], [B, n, N]
+    void *new_memory, *new_address, *read;    // [B, N, W], [B, n, N], [B, reads, W]; the backward pass reads the first two
+
+    const void *grad_new_memory, *grad_new_address, *grad_read; // or null for zero
+    void *grad_number, *grad_memory, *grad_address;
+};
+
+AUTAPSE_API int autapse_heads_forward(const autapse_heads*);
+AUTAPSE_API int autapse_heads_backward(const autapse_heads*);
+
 AUTAPSE_API int64_t autapse_implicit_bytes(const autapse_implicit*);
 AUTAPSE_API void autapse_implicit_pack(const autapse_implicit*, void* packed); // 64-byte aligned
 AUTAPSE_API int autapse_implicit_evaluate(const autapse_implicit*);            // an autapse_result, as all below
@@ -164,4 +183,6 @@ struct autapse_engine {
     int (*implicit_relax)(const autapse_implicit*, const autapse_relaxation*);
     int (*implicit_adjoint)(const autapse_implicit*, const autapse_adjoint*);
     int (*tridiagonal)(const autapse_tridiagonal*);
+    int (*heads_forward)(const autapse_heads*);
+    int (*heads_backward)(const autapse_heads*);
 };

@@ -74,6 +74,9 @@ int autapse_implicit_adjoint(const autapse_implicit* p, const autapse_adjoint* a
 }
 int autapse_tridiagonal_solve(const autapse_tridiagonal* p) { return current()->engine->tridiagonal(p); }
 
+int autapse_heads_forward(const autapse_heads* p) { return current()->engine->heads_forward(p); }
+int autapse_heads_backward(const autapse_heads* p) { return current()->engine->heads_backward(p); }
+
 const char* autapse_instruction_set() { return current()->name; }
 int autapse_has(const char* name) { return find(name) != nullptr; }
 int autapse_use(const char* name) {
@@ -83,7 +86,7 @@ int autapse_use(const char* name) {
     return 0;
 }
 const char* autapse_version() { return AUTAPSE_VERSION; }
-int autapse_abi() { return 7; }
+int autapse_abi() { return 8; }
 
 void autapse_huge_pages(void* memory, int64_t bytes) {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)

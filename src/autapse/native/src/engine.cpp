@@ -9,6 +9,7 @@
 #include "forms/lstm.h"
 #include "forms/shared_gate.h"
 #include "forms/ugrnn.h"
+#include "heads.h"
 #include "relaxation.h"
 #include "tridiagonal.h"
 
@@ -150,11 +151,19 @@ int tridiagonal(const autapse_tridiagonal* p) {
     return p->wide ? solve_tridiagonal<double>(*p, scratch) : solve_tridiagonal<float>(*p, scratch);
 }
 
+int heads_forward(const autapse_heads* p) {
+    return p->wide ? run_heads<double>(*p, false) : run_heads<float>(*p, false);
+}
+
+int heads_backward(const autapse_heads* p) {
+    return p->wide ? run_heads<double>(*p, true) : run_heads<float>(*p, true);
+}
+
 } // namespace
 
 extern const autapse_engine AUTAPSE_ENGINE;
 const autapse_engine AUTAPSE_ENGINE = {
     reserve,       packed_bytes, pack_matrices,    forward,      backward,
     implicit_bytes, implicit_pack, implicit_evaluate, implicit_pull, implicit_relax,
-    implicit_adjoint, tridiagonal,
+    implicit_adjoint, tridiagonal, heads_forward, heads_backward,
 };

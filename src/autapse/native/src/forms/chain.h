@@ -1,4 +1,4 @@
-// g = act(u + R_1 h); g <- act(b_i + R_i g) for i = 2 ... n; h' = g.
+// g = act(u + R_1 h); g <- act(b_i + R_i g) for i = 2 ... n, plus g if skip; h' = g.
 #pragma once
 
 #include "../form.h"
@@ -10,10 +10,14 @@ template <class T, class Act> struct Chain final : Form<T> {
     using Form<T>::p;
 
     const int64_t n;
+    const bool skip;
+    // reserve: g after each map but the last, then act(b_i + R_i g) of each map but the first if it is not g itself
+    const int64_t values_at;
 
-    // reserve: g after each map but the last; grads: da of each map
-    Chain(const autapse_scan& problem, Scratch& scratch) : Form<T>(problem, scratch), n(problem.inner) {
-        this->widths(padded<T>(H) * (n > 1 ? 2 : 1), (n - 1) * H, n * H);
+    // grads: da of each map
+    Chain(const autapse_scan& problem, Scratch& scratch)
+        : Form<T>(problem, scratch), n(problem.inner), skip(problem.skip), values_at((n - 1) * H) {
+        this->widths(padded<T>(H) * (n > 1 ? 2 : 1), values_at + (skip ? (n - 1) * H : 0), n * H);
         this->drive(0, H, 0);
         for (int64_t i = 0; i < n; i++) {
             this->linear(this->in(p.matrix) + i * H * H, H, H);
@@ -32,10 +36,13 @@ template <class T, class Act> struct Chain final : Form<T> {
             const int64_t to_stride = last ? H : s.reserve ? this->reserve_columns : this->work_stride;
             for (int64_t r = 0; r < s.count; r++) {
                 const T* offset = i ? this->in(p.offset) + (i - 1) * H : s.u + r * s.u_stride;
-                const T* a = s.work + r * this->work_stride;
+                const T *a = s.work + r * this->work_stride, *read = skip && i ? from + r * from_stride : nullptr;
+                T* y_out = read && s.reserve ? s.reserve + r * this->reserve_columns + values_at + (i - 1) * H : nullptr;
                 T* g = to + r * to_stride;
                 each<T>(H, [&](auto lane, int64_t j) {
-                    lane.store(g + j, Act::template value<T>(lane.load(offset + j) + lane.load(a + j)));
+                    Vec<T> y = Act::template value<T>(lane.load(offset + j) + lane.load(a + j));
+                    if (y_out) lane.store(y_out + j, y);
+                    lane.store(g + j, read ? y + lane.load(read + j) : y);
                 });
             }
             from = to;
@@ -45,16 +52,20 @@ template <class T, class Act> struct Chain final : Form<T> {
 
     void backward(const Step<T>& s) const override {
         for (int64_t i = n - 1; i >= 0; i--) {
-            const bool last = i + 1 == n;
+            const bool last = i + 1 == n, added = skip && i;
             for (int64_t r = 0; r < s.count; r++) {
-                const T* g = last ? s.h + r * H : s.reserve + r * this->reserve_columns + i * H;
-                const T *dh = s.dh + r * this->dh_stride, *from_output = last ? row(s.grad_h, r, H) : nullptr;
-                T* da = s.grads + r * this->gradient_stride + i * H;
+                const T* reserve = row(s.reserve, r, this->reserve_columns);
+                const T* y = added ? reserve + values_at + (i - 1) * H : last ? s.h + r * H : reserve + i * H;
+                const T* from_output = last ? row(s.grad_h, r, H) : nullptr;
+                T *dh = s.dh + r * this->dh_stride, *da = s.grads + r * this->gradient_stride + i * H;
                 each<T>(H, [&](auto lane, int64_t j) {
-                    lane.store(da + j, total_gradient(lane, dh, from_output, j) * Act::template slope<T>(lane.load(g + j)));
+                    Vec<T> d = total_gradient(lane, dh, from_output, j);
+                    lane.store(da + j, d * Act::template slope<T>(lane.load(y + j)));
+                    if (added) lane.store(dh + j, d);
                 });
             }
-            this->linears[i].back(s.count, s.grads + i * H, this->gradient_stride, s.dh, this->dh_stride, Start::zero);
+            this->linears[i].back(s.count, s.grads + i * H, this->gradient_stride, s.dh, this->dh_stride,
+                                  added ? Start::add : Start::zero);
         }
     }
 };

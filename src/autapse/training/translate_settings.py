@@ -1,0 +1,57 @@
+"""The settings of networks that translate people's own pairs of texts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from autapse.tasks.translate import Translating
+from autapse.training.config import RunConfig, TrainingConfig
+from autapse.training.model_config import TranslatorConfig
+
+MODEL: dict[str, Any] = {
+    "hidden_size": (128,),
+    "encoder_size": (64,),
+    "bidirectional": True,
+    "attention": "multiplicative",
+    "condition": "state",
+}
+TRAINING: dict[str, Any] = {
+    "steps": 2000,
+    "seconds": 100.0,
+    "batch_size": 32,
+    "learning_rate": 3e-3,
+    "schedule": "cosine",
+    "warmup": 0.05,
+    "select_by": "loss",
+    "early_stop": 10,
+    "threads": 1,
+}
+"""Settings that suit a few thousand short texts."""
+WITHOUT_VALIDATION: dict[str, Any] = {"select_by": "last", "early_stop": None}
+
+
+def translate_config(
+    task: Translating, *, model: dict[str, Any] | None = None, training: dict[str, Any] | None = None
+) -> RunConfig:
+    """The settings for a task with pairs of texts.
+
+    Args:
+        task: the task.
+        model: settings of the network to use instead of the default ones, by name.
+        training: settings of the training to use instead of the default ones, by name.
+
+    Returns:
+        A config for `train` or `fit`.
+
+    >>> from autapse.tasks import TextPairs
+    >>> task = TextPairs([("one", "eins"), ("two", "zwei"), ("three", "drei")])
+    >>> config = translate_config(task, training={"seed": 1})
+    >>> config.model.attention, config.training.select_by, config.training.seed
+    ('multiplicative', 'loss', 1)
+    """
+    settings = TRAINING if task.validation else TRAINING | WITHOUT_VALIDATION
+    return RunConfig(
+        task=task,
+        model=TranslatorConfig(**{**MODEL, **(model or {})}),
+        training=TrainingConfig(**{**settings, **(training or {})}),
+    )
