@@ -135,6 +135,10 @@ class Forecaster(SequenceModel):
         lower, upper = (part.cumsum(-1) for part in spread.chunk(2, dim=-1))
         return torch.cat([point[..., None], point[..., None] - lower, point[..., None] + upper], dim=-1)
 
+    def features(self, x: Tensor, lengths: Any = None) -> Tensor:  # [B, W, D] -> [B, F]
+        own, known = self._parts(x)
+        return super().features(self._network_input(own, self._ahead(known)), lengths)
+
     def _unit(self, own: Tensor, kind: int) -> tuple[Tensor, Tensor]:  # [B, W, own] -> [B, 1, own] each
         """What is subtracted from each channel of a window, and what it is then divided by."""
         mean, scale = self.channel_mean[: self.own], self.channel_scale[: self.own]

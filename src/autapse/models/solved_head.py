@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -30,17 +30,25 @@ def is_solvable(model: SequenceModel) -> bool:
     return alone and not noisy and not any(layer.dropout for layer in model.layers()) and model.output_norm is None
 
 
-def states_of(model: SequenceModel, batches: Batches) -> Iterator[tuple[Tensor, Any]]:
-    """What the head reads, [n, F] or [n, T, F], with the batch that it belongs to, a few sequences at a time."""
+class Part(NamedTuple):
+    """Some sequences of a batch."""
+
+    inputs: Tensor  # [n, T, D]
+    targets: Tensor  # [n, ...]
+    lengths: Tensor | None  # [n]
+
+
+def states_of(model: SequenceModel, batches: Batches) -> Iterator[tuple[Tensor, Part]]:
+    """What the head reads, [n, F] or [n, T, F], with the sequences that it belongs to, a few at a time."""
     was_training = model.training
     model.eval()
     with torch.no_grad():
         for batch in batches():
             per_sequence = model.head.in_features * (batch.inputs.shape[1] if model.every_step else 1)
             for rows in torch.arange(len(batch.inputs)).split(max(1, AT_ONCE // per_sequence)):
-                lengths = None if batch.lengths is None else batch.lengths[rows]
-                part = batch._replace(inputs=batch.inputs[rows], targets=batch.targets[rows], lengths=lengths)
-                yield model.features(part.inputs, lengths), part
+                lengths = getattr(batch, "lengths", None)
+                part = Part(batch.inputs[rows], batch.targets[rows], None if lengths is None else lengths[rows])
+                yield model.features(part.inputs, part.lengths), part
     model.train(was_training)
 
 
@@ -87,7 +95,10 @@ def solve_classes(model: SequenceModel, train: Batches, validation: Batches) -> 
 
 
 def _labelled(model: SequenceModel, batches: Batches) -> tuple[Tensor, Tensor]:  # [N, F], [N]
-    pairs = [(states.cpu(), batch.targets.cpu()) for states, batch in states_of(model, batches)]
+    pairs = []
+    for states, part in states_of(model, batches):
+        known = part.targets >= 0  # not IGNORE
+        pairs.append((states[known].cpu(), part.targets[known].cpu()))
     H = torch.cat([states for states, _ in pairs]) if pairs else torch.zeros(0, model.head.in_features)
     y = torch.cat([targets for _, targets in pairs]) if pairs else torch.zeros(0, dtype=torch.int64)
     every = -(-len(H) // MOST_ROWS) or 1
