@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         ImplicitLSTM,
         ImplicitMidpoint,
         LeakyRNN,
+        Liquid,
         Memory,
         OrthogonalRNN,
         Recurrent,
@@ -61,6 +62,7 @@ __all__ = [
     "ImplicitLSTM",
     "ImplicitMidpoint",
     "LeakyRNN",
+    "Liquid",
     "Memory",
     "OrthogonalRNN",
     "Recurrent",
@@ -86,7 +88,7 @@ __getattr__ = lazy(
         "autapse.cells": "Cell",
         "autapse.layers": "ERNN GRU IRNN LSTM RIN RNN UGRNN Antisymmetric Deep Equilibrium EquilibriumLinear "
         "EquilibriumTanh FastGRNN FastRNN Feedforward Implicit ImplicitGRU ImplicitLSTM ImplicitMidpoint LeakyRNN "
-        "Memory OrthogonalRNN Recurrent Reservoir SpectralRNN from_torch",
+        "Liquid Memory OrthogonalRNN Recurrent Reservoir SpectralRNN from_torch",
         "autapse.training.loading": "load",
     },
 )

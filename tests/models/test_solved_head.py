@@ -23,7 +23,9 @@ def batches(x: Tensor, y: Tensor, lengths: Tensor | None = None, size: int = 16)
 
     def made() -> list[SimpleNamespace]:
         rows = torch.arange(len(x)).split(size)
-        return [SimpleNamespace(inputs=x[r], targets=y[r], lengths=None if lengths is None else lengths[r]) for r in rows]
+        return [
+            SimpleNamespace(inputs=x[r], targets=y[r], lengths=None if lengths is None else lengths[r]) for r in rows
+        ]
 
     return made
 

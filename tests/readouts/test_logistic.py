@@ -50,5 +50,5 @@ def test_errors() -> None:
         Logistic().fit(states, [0, 1, 0])
     with pytest.raises(InputError, match=r"classes must be from 0 to 1; got \(0, 2\)"):
         Logistic().fit(states, [0, 1, 0, 2], count=2)
-    with pytest.raises(InputError, match="penalty must be a finite number at least 0"):
+    with pytest.raises(InputError, match=r"penalty must be a finite number at least 0"):
         Logistic(-1)

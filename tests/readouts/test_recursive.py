@@ -49,7 +49,7 @@ def test_it_follows_a_change() -> None:
 
 
 def test_errors() -> None:
-    with pytest.raises(InputError, match="forgetting must be a finite number above 0 and at most 1; got 1.1"):
+    with pytest.raises(InputError, match=r"forgetting must be a finite number above 0 and at most 1; got 1.1"):
         RecursiveLeastSquares(forgetting=1.1)
     with pytest.raises(InputError, match="penalty must be a finite number above 0; got 0"):
         RecursiveLeastSquares(penalty=0)

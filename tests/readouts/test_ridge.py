@@ -138,7 +138,7 @@ def test_dependent_states(penalty: float | tuple[float, ...]) -> None:
 
 def test_errors() -> None:
     states, targets = data()
-    with pytest.raises(InputError, match="This Ridge has no weights yet. Call fit first."):
+    with pytest.raises(InputError, match=r"This Ridge has no weights yet. Call fit first."):
         Ridge()(states)
     with pytest.raises(InputError, match="targets must have one row per state, 130; got 129"):
         Ridge().fit(states, targets[1:])
@@ -154,7 +154,7 @@ def test_errors() -> None:
         Ridge().fit(states, targets)(states[:, 1:])
     with pytest.raises(InputError, match="states must have rows in at least 2 of the 5 folds, of 50 rows each; got 40"):
         Ridge(PENALTIES, choose=5).fit(states[:40], targets[:40])
-    with pytest.raises(InputError, match="penalty must be a finite number at least 0; got -1.0"):
+    with pytest.raises(InputError, match=r"penalty must be a finite number at least 0; got -1.0"):
         Ridge(-1.0)
     with pytest.raises(InputError, match=r"penalty must be a number, or several; got \(\)"):
         Ridge(())

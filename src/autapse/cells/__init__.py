@@ -13,6 +13,7 @@ from autapse.cells.gru import GRU
 from autapse.cells.implicit import ImplicitGRU, ImplicitLSTM
 from autapse.cells.implicit_midpoint import ImplicitMidpoint
 from autapse.cells.leaky import LeakyRNN
+from autapse.cells.liquid import Liquid
 from autapse.cells.lstm import LSTM
 from autapse.cells.memory import Memory
 from autapse.cells.orthogonal import OrthogonalRNN, SpectralRNN
@@ -44,6 +45,7 @@ __all__ = [
     "ImplicitLSTM",
     "ImplicitMidpoint",
     "LeakyRNN",
+    "Liquid",
     "Memory",
     "OrthogonalRNN",
     "Reservoir",

@@ -28,7 +28,9 @@ def checked(argument: str, value: Any, units: int, number: Callable[[Any], float
     """
     if isinstance(value, Tensor):
         if tuple(value.shape) != (units,):
-            checks.fail(argument, f"have one value per unit, shape ({units},)", tuple(value.shape), "", checks.ShapeError)
+            checks.fail(
+                argument, f"have one value per unit, shape ({units},)", tuple(value.shape), "", checks.ShapeError
+            )
         for extreme in (value.min().item(), value.max().item()):
             number(extreme)
         return value

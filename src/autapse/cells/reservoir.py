@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from autapse import checks
 from autapse.cells import per_unit
 from autapse.cells.base import FormCell
+from autapse.cells.fixed import checked_scaling, hold, uniform
 from autapse.cells.wiring import random_inputs
 from autapse.forms import ACTIVATIONS, Form, Leaky
 from autapse.solve.spectral_radius import spectral_radius as radius_of
@@ -67,7 +68,7 @@ class Reservoir(FormCell):
         super().__init__(input_size, hidden_size, bias, **factory)
         self.spectral_radius = None if spectral_radius is None else _positive("spectral_radius", spectral_radius)
         self.leak = per_unit.checked("leak", leak, hidden_size, lambda a: checks.number("leak", a, high=1.0, above=0.0))
-        self.input_scaling = self._checked_scaling(input_scaling)
+        self.input_scaling = checked_scaling(input_scaling, input_size)
         self.bias_scaling = checks.number("bias_scaling", bias_scaling, low=0.0)
         self.topology = self._checked_topology(topology)
         self.connections = self._checked_connections(connections)
@@ -77,21 +78,13 @@ class Reservoir(FormCell):
         n, is_matrix = hidden_size, isinstance(self.topology, Tensor)
         count = int(torch.count_nonzero(self.topology)) if is_matrix else n * self.inputs  # type: ignore[arg-type]
         is_sparse = SPARSE * count <= n * n
-        self._hold("weight_ih", n, input_size)
-        self._hold("weight_hh", *((count,) if is_sparse else (n, n)))
-        self._hold("bias_h", *((n,) if self.bias else ()))
+        hold(self, "weight_ih", (n, input_size), self.learn, **self._factory)
+        hold(self, "weight_hh", (count,) if is_sparse else (n, n), self.learn, **self._factory)
+        hold(self, "bias_h", (n,) if self.bias else None, self.learn, **self._factory)
         places = torch.zeros(2, count, dtype=torch.int64, device=self._factory["device"])
         self.register_buffer("pattern", places if is_sparse else None)
         self.register_buffer("rate", torch.empty(n, **self._factory))
         self.reset_parameters()
-
-    def _hold(self, name: str, *shape: int) -> None:
-        """Make a parameter, or a buffer if nothing is learned; None without a shape."""
-        value = torch.empty(shape, **self._factory) if shape else None
-        if self.learn:
-            self.register_parameter(name, None if value is None else nn.Parameter(value))
-        else:
-            self.register_buffer(name, value)
 
     @property
     def inputs(self) -> int:
@@ -103,14 +96,6 @@ class Reservoir(FormCell):
         return max(1, round(self.connections * self.hidden_size))
 
     # Options ----------------------------------------------------------------------------------------------------------
-
-    def _checked_scaling(self, scaling: Any) -> float | list[float]:
-        if not isinstance(scaling, Tensor | list | tuple):
-            return checks.number("input_scaling", scaling, low=0.0)
-        values = [checks.number("input_scaling", float(value), low=0.0) for value in scaling]
-        if len(values) != self.input_size:
-            checks.fail("input_scaling", f"have one number per feature, {self.input_size}", len(values))
-        return values
 
     def _checked_topology(self, topology: Any) -> str | Tensor:
         if not isinstance(topology, Tensor):
@@ -146,9 +131,9 @@ class Reservoir(FormCell):
             return
         per_unit.fill_(self.rate, self.leak)
         scaling = torch.as_tensor(self.input_scaling, dtype=torch.float64)
-        self.weight_ih.copy_(scaling * _uniform(self.hidden_size, self.input_size))
+        self.weight_ih.copy_(scaling * uniform(self.hidden_size, self.input_size))
         if self.bias_h is not None:
-            self.bias_h.copy_(self.bias_scaling * _uniform(self.hidden_size))
+            self.bias_h.copy_(self.bias_scaling * uniform(self.hidden_size))
         values, pattern = self._drawn()
         values *= self._factor(values, pattern)
         if self.pattern is not None:
@@ -169,7 +154,7 @@ class Reservoir(FormCell):
             return torch.ones(len(units), dtype=torch.float64), torch.stack([units, units.roll(1)])
         reach = self.reach if self.topology == "distance" else None
         pattern = random_inputs(self.hidden_size, self.inputs, reach)
-        return _uniform(pattern.shape[1]), pattern
+        return uniform(pattern.shape[1]), pattern
 
     def _factor(self, values: Tensor, pattern: Tensor) -> float:
         """What the entries are multiplied by, for the spectral radius."""
@@ -189,8 +174,3 @@ class Reservoir(FormCell):
 
 def _positive(name: str, value: Any) -> float:
     return checks.number(name, value, above=0.0)
-
-
-def _uniform(*shape: int) -> Tensor:
-    """Uniform in ±1, in float64 on the CPU, so that weights do not depend on dtype and device."""
-    return 2 * torch.rand(shape, dtype=torch.float64) - 1

@@ -26,7 +26,9 @@ def squared_distances(places: Tensor, others: Tensor) -> Tensor:  # [m, 3], [n, 
     return (places[:, None] - others[None]).square().sum(-1)
 
 
-def random_inputs(units: int, count: int, reach: float | None = None) -> Tensor:  # [2, units·count]
+def random_inputs(
+    units: int, count: int, reach: float | None = None, itself: bool = True
+) -> Tensor:  # [2, units·count]
     """The row and the column of each connection: every unit reads `count` different units, chosen at random.
 
     Args:
@@ -34,9 +36,10 @@ def random_inputs(units: int, count: int, reach: float | None = None) -> Tensor:
         count: inputs of each unit.
         reach: λ, if the units are on a grid and a connection over the distance d has a weight exp(−(d/λ)²) in the
             choice; None: all units are equally likely.
+        itself: whether a unit may read itself.
     """
     rows = torch.arange(units).repeat_interleave(count)
-    if reach is None and 4 * count <= units:
+    if reach is None and itself and 4 * count <= units:
         return torch.stack([rows, _few_of_many(units, count).flatten()])
     places = None if reach is None else grid(units)
     chosen = []
@@ -45,6 +48,8 @@ def random_inputs(units: int, count: int, reach: float | None = None) -> Tensor:
         keys = -torch.log(-torch.log(torch.rand(len(some), units, dtype=torch.float64)))
         if places is not None and reach is not None:
             keys -= squared_distances(places[some], places) / reach**2
+        if not itself:
+            keys[torch.arange(len(some)), some] = -torch.inf
         chosen.append(keys.topk(count, dim=1).indices.sort(dim=1).values)
     return torch.stack([rows, torch.cat(chosen).flatten()])
 

@@ -66,7 +66,9 @@ class Leaky(Form):
         for k in range(self.inner_steps):
             y = self._activate(self._driven(u, h))
             alpha, beta = self._mixing_at(t, k)
-            total = (rows(alpha * self._slope(y), self._dense(h.shape[-1])) + diagonal(beta * torch.ones_like(h))) @ total
+            total = (
+                rows(alpha * self._slope(y), self._dense(h.shape[-1])) + diagonal(beta * torch.ones_like(h))
+            ) @ total
             h = _mix(y, h, alpha, beta)
         return total
 

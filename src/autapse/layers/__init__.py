@@ -72,6 +72,10 @@ class Deep(Layer):
     cell_type = cells.Deep
 
 
+class Liquid(Layer):
+    cell_type = cells.Liquid
+
+
 class Reservoir(Layer):
     cell_type = cells.Reservoir
 
@@ -98,6 +102,7 @@ __all__ = [
     "ImplicitMidpoint",
     "Layer",
     "LeakyRNN",
+    "Liquid",
     "Memory",
     "OrthogonalRNN",
     "Recurrent",

@@ -44,6 +44,7 @@ LAYERS: dict[str, type[Layer]] = {
         layers.Deep,
         layers.Memory,
         layers.Reservoir,
+        layers.Liquid,
         layers.ImplicitGRU,
         layers.ImplicitLSTM,
         layers.Feedforward,

@@ -108,6 +108,7 @@ def _labelled(model: SequenceModel, batches: Batches) -> tuple[Tensor, Tensor]: 
 @torch.no_grad()
 def give(head: nn.Linear, readout: LinearReadout) -> None:
     """Copy the weights of a readout to a head."""
-    assert readout.weight is not None and readout.bias is not None
+    assert readout.weight is not None
+    assert readout.bias is not None
     head.weight.copy_(readout.weight)
     head.bias.copy_(readout.bias)

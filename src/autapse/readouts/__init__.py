@@ -1,4 +1,4 @@
-"""Readouts: linear maps from the states of any recurrent network to targets, solved rather than trained step by step."""
+"""Readouts: linear maps from the states of any recurrent network to targets, solved rather than trained."""
 
 from autapse.readouts.base import LinearReadout
 from autapse.readouts.logistic import Logistic

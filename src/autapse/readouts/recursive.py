@@ -65,7 +65,9 @@ class RecursiveLeastSquares(LinearReadout):
         """
         if self.inverse is None or self.weight is None or self.bias is None:
             self.start(len(state), len(target))
-        assert self.inverse is not None and self.weight is not None and self.bias is not None
+        assert self.inverse is not None
+        assert self.weight is not None
+        assert self.bias is not None
         h = torch.cat([state.to(torch.float64), torch.ones(1, dtype=torch.float64)])
         error = target.to(torch.float64) - (self.weight @ h[:-1] + self.bias)
         along = self.inverse @ h

@@ -65,8 +65,8 @@ class Ridge(LinearReadout):
         penalty: λ. Of several, the one is used whose errors on new states are estimated to be smallest.
         choose: how these errors are estimated: "gcv" (generalised cross-validation), or a number of folds. A fold has
             blocks of 50 consecutive rows.
-        relative: multiply the penalties by the mean over the units of Σ (h − h̄)², so that the unit and the number of the
-            states do not matter.
+        relative: multiply the penalties by the mean over the units of Σ (h − h̄)², so that the unit and the number of
+            the states do not matter.
 
     >>> h, _ = autapse.Reservoir(1, 50)(torch.linspace(0, 9, 200).view(-1, 1, 1))
     >>> readout = autapse.readouts.Ridge((1e-6, 1e-3, 1.0)).fit(h[50:], torch.linspace(0, 9, 200).view(-1, 1, 1)[49:-1])
@@ -181,7 +181,10 @@ class Ridge(LinearReadout):
 
     def _keep(self, total: _Sums, weight: Tensor) -> None:  # [H, K]
         assert self._origin is not None
-        mean_state, mean_target = self._origin[0] + total.state / total.count, self._origin[1] + total.target / total.count
+        mean_state, mean_target = (
+            self._origin[0] + total.state / total.count,
+            self._origin[1] + total.target / total.count,
+        )
         self.weight, self.bias = weight.T.contiguous(), mean_target - mean_state @ weight
 
     def _held_out(self, total: _Sums) -> list[float]:

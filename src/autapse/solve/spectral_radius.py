@@ -13,7 +13,9 @@ DENSE = 200  # size up to which all eigenvalues are computed
 SPACE = 80  # vectors of the Krylov space
 KEPT = 20  # eigenvalues, the largest ones, with whose vectors it starts again; a pair of conjugates counts once
 RESTARTS = 60
-TOLERANCE = 1e-11  # of the residual, relative to the eigenvalue: a fixed start then gives the same radius up to rounding
+TOLERANCE = (
+    1e-11  # of the residual, relative to the eigenvalue: a fixed start then gives the same radius up to rounding
+)
 
 
 class _Rows(NamedTuple):
