@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         SpectralRNN,
         from_torch,
     )
+    from autapse.models.echo_state import EchoStateNetwork
     from autapse.training.loading import load
 
 __version__ = "0.1.0"
@@ -51,6 +52,7 @@ __all__ = [
     "Antisymmetric",
     "Cell",
     "Deep",
+    "EchoStateNetwork",
     "Equilibrium",
     "EquilibriumLinear",
     "EquilibriumTanh",
@@ -89,6 +91,7 @@ __getattr__ = lazy(
         "autapse.layers": "ERNN GRU IRNN LSTM RIN RNN UGRNN Antisymmetric Deep Equilibrium EquilibriumLinear "
         "EquilibriumTanh FastGRNN FastRNN Feedforward Implicit ImplicitGRU ImplicitLSTM ImplicitMidpoint LeakyRNN "
         "Liquid Memory OrthogonalRNN Recurrent Reservoir SpectralRNN from_torch",
+        "autapse.models.echo_state": "EchoStateNetwork",
         "autapse.training.loading": "load",
     },
 )

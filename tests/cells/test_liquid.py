@@ -152,7 +152,7 @@ def test_spikes_are_exact_and_have_the_derivative_of_the_fast_sigmoid() -> None:
 
 
 def test_the_gradient_is_that_of_the_smooth_network_at_the_spikes() -> None:
-    """Replace each spike z by z₀ + s(a) − s(a₀), with z₀ and a₀ of the actual run: this is smooth, with the same values.
+    """Replace each spike z by z₀ + s(a) − s(a₀), with z₀ and a₀ of the actual run: a smooth function of these values.
 
     Finite differences of it are the surrogate gradient of the whole sequence.
     """

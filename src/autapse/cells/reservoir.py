@@ -56,7 +56,7 @@ class Reservoir(FormCell):
         bias: bool = True,
         spectral_radius: float | None = 0.9,
         leak: per_unit.PerUnit = 1.0,
-        input_scaling: float | list[float] | Tensor = 1.0,
+        input_scaling: float | list[float] | Tensor = 0.2,
         bias_scaling: float = 0.1,
         connections: float | None = None,
         topology: str | Tensor = "random",

@@ -88,6 +88,8 @@ class Ridge(LinearReadout):
         """The one of the given penalties that is used."""
         self.estimates: list[float] = []
         """The estimated mean squared error on new states, for each penalty; empty if there is only one."""
+        self.error: Tensor | None = None
+        """The root of the mean squared error on the states that were added, for each target."""
         self.reset()
 
     @staticmethod
@@ -186,6 +188,9 @@ class Ridge(LinearReadout):
             self._origin[1] + total.target / total.count,
         )
         self.weight, self.bias = weight.T.contiguous(), mean_target - mean_state @ weight
+        features, mixed, targets = total.centered
+        squares = targets + (weight * (features @ weight - 2 * mixed)).sum(0)
+        self.error = (squares.clamp(min=0.0) / total.count).sqrt()
 
     def _held_out(self, total: _Sums) -> list[float]:
         """The mean squared error on each fold, of weights from the other folds; for each penalty."""
