@@ -15,7 +15,7 @@ from autapse import checks
 from autapse.layers.registry import make_layer, parse_network
 from autapse.models import echo_files
 from autapse.models.echo_series import Series, are_classes, read_labels, read_series
-from autapse.models.solved_head import CLASS_PENALTIES, PENALTIES
+from autapse.models.solved_head import PENALTIES, best_logistic
 from autapse.readouts import LinearReadout, Logistic, RecursiveLeastSquares, Ridge
 
 AT_ONCE = 1 << 22  # numbers of states in memory
@@ -132,8 +132,11 @@ class EchoStateNetwork(nn.Module):
             pieces = list(self._features(self._network_inputs(given, None)))
             rows = torch.cat([features[max(0, washout - first) :] for _, first, features in pieces])
             wanted = torch.cat([part[washout:] for part in labels.parts])
-        best = Logistic(self.penalty) if isinstance(self.penalty, float | int) else _logistic(rows, wanted)
-        self.readout = best.fit(rows, wanted, len(labels.names))
+        count = len(labels.names)
+        if isinstance(self.penalty, float | int):
+            self.readout = Logistic(self.penalty).fit(rows, wanted, count)
+        else:
+            self.readout = _logistic(rows, wanted, count)
         self.per_series = labels.per_series
         return self
 
@@ -430,12 +433,8 @@ def _empty(series: Series) -> Series:
     return series._replace(parts=[part[:, :0] for part in series.parts])
 
 
-def _logistic(rows: Tensor, wanted: Tensor) -> Logistic:
-    """Logistic regression with the best of some penalties for every fifth row, which is left out for this choice."""
+def _logistic(rows: Tensor, wanted: Tensor, count: int) -> Logistic:
+    """Logistic regression with the best penalty for every fifth row, which is left out for this choice."""
     held = torch.arange(len(rows)) % 5 == 0
-    count = int(wanted.max()) + 1
-    scores = {}
-    for penalty in CLASS_PENALTIES:
-        made = Logistic(penalty).fit(rows[~held], wanted[~held], count)
-        scores[penalty] = float(nn.functional.cross_entropy(made(rows[held].double()), wanted[held]))
-    return Logistic(min(scores, key=scores.__getitem__))
+    best = best_logistic(rows[~held], wanted[~held], rows[held], wanted[held], count)
+    return Logistic(best.penalty).fit(rows, wanted, count)

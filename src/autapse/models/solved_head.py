@@ -15,7 +15,7 @@ from autapse.readouts import Logistic, Ridge
 from autapse.readouts.base import LinearReadout
 
 PENALTIES = (1e-12, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0)  # relative to the states
-CLASS_PENALTIES = (0.01, 0.1, 1.0, 10.0, 100.0)
+CLASS_PENALTIES = (100.0, 10.0, 1.0, 0.1, 0.01)
 AT_ONCE = 1 << 24  # numbers of states in memory
 MOST_ROWS = 200_000  # of logistic regression, which needs all states in memory
 SOLVED = math.inf
@@ -88,10 +88,21 @@ def solve_classes(model: SequenceModel, train: Batches, validation: Batches) -> 
     if not len(H_new):
         give(model.head, Logistic().fit(H, y, count))
         return SOLVED
-    made = [Logistic(penalty).fit(H, y, count) for penalty in CLASS_PENALTIES]
-    losses = [float(nn.functional.cross_entropy(readout(H_new.double()), y_new)) for readout in made]
-    give(model.head, made[losses.index(min(losses))])
+    give(model.head, best_logistic(H, y, H_new, y_new, count))
     return SOLVED
+
+
+def best_logistic(H: Tensor, y: Tensor, H_new: Tensor, y_new: Tensor, count: int) -> Logistic:
+    """Logistic regression with smaller and smaller penalties, until the loss on new rows grows."""
+    best, least = None, math.inf
+    for penalty in CLASS_PENALTIES:
+        made = Logistic(penalty).fit(H, y, count)
+        loss = float(nn.functional.cross_entropy(made(H_new.double()), y_new))
+        if best is not None and not loss < least:
+            break
+        best, least = made, loss
+    assert best is not None
+    return best
 
 
 def _labelled(model: SequenceModel, batches: Batches) -> tuple[Tensor, Tensor]:  # [N, F], [N]

@@ -36,7 +36,10 @@ from autapse.tasks.digits import Digits
 from autapse.tasks.forecast import Forecast, ForecastArrays, Forecasting
 from autapse.tasks.generation import Generation
 from autapse.tasks.images import CIFAR10, MNIST, FashionMNIST, NoisyCIFAR10
+from autapse.tasks.lorenz import Lorenz
 from autapse.tasks.mackey_glass import MackeyGlass
+from autapse.tasks.memory_capacity import MemoryCapacity
+from autapse.tasks.narma import NARMA
 from autapse.tasks.own_sequences import OwnSequences
 from autapse.tasks.pendulum import Pendulum
 from autapse.tasks.pointers import Pointers
@@ -48,6 +51,7 @@ from autapse.tasks.reverse import Reverse
 from autapse.tasks.reviews import IMDB, Yelp
 from autapse.tasks.series import Archive, OwnSeries
 from autapse.tasks.speech import Speech
+from autapse.tasks.spike_patterns import SpikePatterns
 from autapse.tasks.stored import Stored
 from autapse.tasks.strokes import Strokes
 from autapse.tasks.translate import OwnPairs, TextPairs, Translating
@@ -57,6 +61,7 @@ from autapse.tasks.walk_variance import WalkVariance
 GENERATED: tuple[type[Generated], ...] = (
     *(Adding, Copy, RepeatCopy, AssociativeRecall, PrioritySort, Reverse, Dates),
     *(Digits, Pointers, Walk, WalkVariance, Brackets, MackeyGlass, Pendulum, Strokes),
+    *(NARMA, MemoryCapacity, Lorenz, SpikePatterns),
 )
 STORED: tuple[type[Stored], ...] = (
     *(MNIST, FashionMNIST, CIFAR10, NoisyCIFAR10, HAR, DSA, Speech, Yelp, IMDB),
@@ -101,6 +106,7 @@ __all__ = [
     "IGNORE",
     "IMDB",
     "MNIST",
+    "NARMA",
     "POS",
     "PTB",
     "SPLITS",
@@ -123,7 +129,9 @@ __all__ = [
     "Generated",
     "Generation",
     "Kind",
+    "Lorenz",
     "MackeyGlass",
+    "MemoryCapacity",
     "Metric",
     "NoisyCIFAR10",
     "OwnPairs",
@@ -137,6 +145,7 @@ __all__ = [
     "Reverse",
     "Signature",
     "Speech",
+    "SpikePatterns",
     "Split",
     "Stored",
     "Strokes",
