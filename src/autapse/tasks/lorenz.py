@@ -13,7 +13,7 @@ from autapse.tasks.base import Data, Signature, Split, generator
 from autapse.tasks.step_values import StepValues, made
 
 STEP = 0.01  # of the integration, at most
-BURN = 8.0  # time until the flow is on its attractor
+BURN = 10.0  # time until the flow is on its attractor
 MEAN, DEVIATION = (0.0, 0.0, 23.5), (7.9, 9.0, 8.6)
 
 
@@ -62,7 +62,7 @@ class Lorenz(StepValues):
 
     def split(self, split: Split, seed: int) -> Data:
         rng, size = generator(split, seed), self.size(split)
-        flow = lorenz(rng.normal(size=(size, 3)), self.interval, self.length + self.ahead)
+        flow = lorenz(MEAN + np.array(DEVIATION) * rng.normal(size=(size, 3)), self.interval, self.length + self.ahead)
         inputs = flow[:, : self.length]
         inputs = inputs + self.noise * np.array(DEVIATION) * rng.standard_normal(inputs.shape)
         return made(inputs, (flow[:, self.ahead :] - MEAN) / DEVIATION)
