@@ -2,8 +2,9 @@
 
 .venv/bin/python benchmarks/reservoir.py [--environment ~/.cache/autapse/reservoirpy] [--rounds 9]
 
-reservoirpy runs in an environment of its own, as a second process. Both have one thread. The two take turns, and a ratio is
-the median of the ratios of all rounds. The results go to benchmarks/results/reservoir.json and docs/reservoirs.md quotes them.
+reservoirpy runs in an environment of its own, as a second process. Both have one thread and take turns. Times are CPU
+times, since other programs may run. A ratio is the median of the ratios of all rounds. The results go to
+benchmarks/results/reservoir.json; docs/reservoirs.md has them.
 """
 
 from __future__ import annotations
@@ -66,9 +67,9 @@ for line in sys.stdin:
     what, path, dense = json.loads(line)
     d = dict(np.load(path))
     d["dense"] = dense
-    begin = time.perf_counter()
+    begin = time.process_time()
     result = {"states": states, "fit": fit, "predict": fit, "whole": whole}[what](d)
-    seconds = time.perf_counter() - begin
+    seconds = time.process_time() - begin
     if what == "predict":
         H, readout = result
         np.save(path + ".y.npy", readout.run(H))
@@ -194,9 +195,9 @@ def timing(peer: Peer, folder: Path, units: int, rounds: int) -> list[dict[str, 
         peer(what, path, dense)
         pairs = []
         for _ in range(rounds):
-            begin = time.perf_counter()
+            begin = time.process_time()
             run()
-            pairs.append((time.perf_counter() - begin, peer(what, path, dense)))
+            pairs.append((time.process_time() - begin, peer(what, path, dense)))
         mine, theirs = (statistics.median(each) for each in zip(*pairs, strict=True))
         ratio = statistics.median(b / a for a, b in pairs)
         row = {"units": units, "steps": TRAIN, "what": what, "autapse": mine, "reservoirpy": theirs, "ratio": ratio}
