@@ -50,6 +50,9 @@ class EchoStateNetwork(nn.Module):
     True
     """
 
+    mean: Tensor  # of what the network reads
+    scale: Tensor
+
     def __init__(
         self,
         cell: Any = "reservoir",
@@ -212,6 +215,7 @@ class EchoStateNetwork(nn.Module):
         readout = self._fitted()
         if self.classes:
             return self._classes_of(x, readout)
+        targets: Series | None = None
         if not self.inputs:
             targets = read_series("x", x, self.dtype, self.outputs)
             given = _empty(targets)
@@ -219,7 +223,7 @@ class EchoStateNetwork(nn.Module):
             given = read_series("x", x, self.dtype, self.inputs)
             if y is not None and not self.feedback:
                 checks.fail("y", "be None for a network without feedback", type(y).__name__)
-            targets = None if y is None else read_series("y", y, self.dtype, self.outputs)
+            targets = None if y is None else self._pair(x, y)[1]
         if self._fed and targets is None:
             outputs = [self._closed(part) for part in given.parts]
         else:

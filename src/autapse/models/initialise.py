@@ -110,7 +110,7 @@ def _rules(text: str) -> dict[str, Kinds]:
             words = ", ".join([DEFAULT, *PRESETS])
             checks.fail("initialisation", f"be one of {words}, or rules such as weight=normal(0.1)", text)
         name, kinds = match.groups()
-        rules[name] = [_kind(*one.groups(), part.strip()) for one in KIND.finditer(kinds)]
+        rules[name] = [_kind(one[1], one[2], part.strip()) for one in KIND.finditer(kinds)]
     return rules
 
 

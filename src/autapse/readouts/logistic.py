@@ -72,7 +72,7 @@ class Logistic(LinearReadout):
                 value.backward()
                 return value
 
-            optimizer.step(loss)  # type: ignore[no-untyped-call]
+            optimizer.step(loss)
         return W.detach(), c.detach()
 
     def predict_proba(self, states: Tensor) -> Tensor:  # [..., H] -> [..., classes]

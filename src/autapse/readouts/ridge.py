@@ -19,7 +19,7 @@ LEAST_GAP = 1e-13  # smallest eigenvalue relative to the largest; below it, stat
 class _Sums(NamedTuple):
     """The sums over some rows, whose values are relative to a fixed row."""
 
-    count: int
+    rows: int
     state: Tensor  # Σ h, [H]
     target: Tensor  # Σ y, [K]
     products: Sums
@@ -30,7 +30,7 @@ class _Sums(NamedTuple):
 
     def __add__(self, other: Any) -> _Sums:
         return _Sums(
-            self.count + other.count,
+            self.rows + other.rows,
             self.state + other.state,
             self.target + other.target,
             self.products + other.products,
@@ -38,7 +38,7 @@ class _Sums(NamedTuple):
 
     def __sub__(self, other: Any) -> _Sums:
         return _Sums(
-            self.count - other.count,
+            self.rows - other.rows,
             self.state - other.state,
             self.target - other.target,
             self.products - other.products,
@@ -47,7 +47,7 @@ class _Sums(NamedTuple):
     @property
     def centered(self) -> Sums:
         """The sums of the products of deviations from the means."""
-        n, (features, mixed, targets) = self.count, self.products
+        n, (features, mixed, targets) = self.rows, self.products
         return Sums(
             features - torch.outer(self.state, self.state) / n,
             mixed - torch.outer(self.state, self.target) / n,
@@ -78,7 +78,7 @@ class Ridge(LinearReadout):
         self, penalty: float | Sequence[float] = 1e-6, choose: str | int = "gcv", relative: bool = False
     ) -> None:
         super().__init__()
-        several = (penalty,) if isinstance(penalty, int | float) and not isinstance(penalty, bool) else tuple(penalty)
+        several = (penalty,) if isinstance(penalty, int | float) else tuple(penalty)
         self.penalties = [checks.number("penalty", one, low=0.0) for one in several]
         if not self.penalties:
             checks.fail("penalty", "be a number, or several", penalty)
@@ -155,7 +155,7 @@ class Ridge(LinearReadout):
             return self
         spectrum = _Spectrum.of(sums)
         if self.choose == "gcv":
-            self.estimates = [spectrum.generalised(penalty, total.count) for penalty in penalties]
+            self.estimates = [spectrum.generalised(penalty, total.rows) for penalty in penalties]
         else:
             self.estimates = self._held_out(total)
         best = min(range(len(penalties)), key=self.estimates.__getitem__)
@@ -184,17 +184,17 @@ class Ridge(LinearReadout):
     def _keep(self, total: _Sums, weight: Tensor) -> None:  # [H, K]
         assert self._origin is not None
         mean_state, mean_target = (
-            self._origin[0] + total.state / total.count,
-            self._origin[1] + total.target / total.count,
+            self._origin[0] + total.state / total.rows,
+            self._origin[1] + total.target / total.rows,
         )
         self.weight, self.bias = weight.T.contiguous(), mean_target - mean_state @ weight
         features, mixed, targets = total.centered
         squares = targets + (weight * (features @ weight - 2 * mixed)).sum(0)
-        self.error = (squares.clamp(min=0.0) / total.count).sqrt()
+        self.error = (squares.clamp(min=0.0) / total.rows).sqrt()
 
     def _held_out(self, total: _Sums) -> list[float]:
         """The mean squared error on each fold, of weights from the other folds; for each penalty."""
-        used = [fold for fold in self._folds if fold.count]
+        used = [fold for fold in self._folds if fold.rows]
         if len(used) < 2:
             rule = f"have rows in at least 2 of the {self.choose} folds, of {BLOCK} rows each"
             checks.fail("states", rule, self._rows, 'Use choose="gcv".')
@@ -205,15 +205,15 @@ class Ridge(LinearReadout):
             spectrum = _Spectrum.of(sums)
             for n, penalty in enumerate(self._absolute(sums)):
                 weight = spectrum.weight(penalty)
-                errors[n] += _squared_error(fold, weight, rest.target / rest.count - rest.state / rest.count @ weight)
-        return (errors / total.count).tolist()
+                errors[n] += _squared_error(fold, weight, rest.target / rest.rows - rest.state / rest.rows @ weight)
+        return (errors / total.rows).tolist()
 
 
 def _squared_error(rows: _Sums, weight: Tensor, bias: Tensor) -> float:
     """Σ |y − W·h − c|² over some rows."""
     features, mixed, targets = rows.products
     fitted = (weight * (features @ weight)).sum() + 2 * (bias * (rows.state @ weight)).sum()
-    fitted = fitted + rows.count * bias.square().sum()
+    fitted = fitted + rows.rows * bias.square().sum()
     return float(targets.sum() - 2 * (weight * mixed).sum() - 2 * (bias * rows.target).sum() + fitted)
 
 
