@@ -141,7 +141,7 @@ def weights(layer: Any, x: np.ndarray, y: np.ndarray, path: Path) -> None:
         W[tuple(cell.pattern.numpy())] = cell.weight_hh.numpy()
     rest = {"leak": np.array(1.0), "washout": np.array(WASHOUT), "penalty": np.array(PENALTY)}
     arrays = {"W": W, "Win": cell.weight_ih.numpy(), "b": cell.bias_h.numpy(), "x": x, "y": y} | rest
-    np.savez(path, **arrays)  # type: ignore[arg-type]
+    np.savez(path, **arrays)
 
 
 def fitted(layer: Any, x: Any, y: Any) -> tuple[Any, Ridge]:
