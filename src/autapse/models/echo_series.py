@@ -12,7 +12,7 @@ from torch import Tensor
 from autapse import checks
 
 
-class Series(NamedTuple):
+class SeriesList(NamedTuple):
     """Some series of values."""
 
     parts: list[Tensor]  # [T, D] each
@@ -30,7 +30,7 @@ class Series(NamedTuple):
         return arrays[0] if self.single else arrays
 
 
-def read_series(name: str, given: Any, dtype: torch.dtype, width: int | None = None) -> Series:
+def read_series(name: str, given: Any, dtype: torch.dtype, width: int | None = None) -> SeriesList:
     """One series ([T] or [T, D]), or many ([N, T, D], or a list of series), as tensors with finite values."""
     single, each = _split(name, given)
     arrays = [one.detach().cpu().numpy() if isinstance(one, Tensor) else np.asarray(one) for one in each]
@@ -47,7 +47,7 @@ def read_series(name: str, given: Any, dtype: torch.dtype, width: int | None = N
     for part in parts:
         if not bool(torch.isfinite(part).all()):
             checks.fail(name, "have finite values", f"{int((~torch.isfinite(part)).sum())} that are NaN or infinite")
-    return Series(parts, single, flat)
+    return SeriesList(parts, single, flat)
 
 
 def _split(name: str, given: Any) -> tuple[bool, Sequence[Any]]:

@@ -14,7 +14,7 @@ from torch.nn.utils.rnn import pad_sequence
 from autapse import checks
 from autapse.layers.registry import make_layer, parse_network
 from autapse.models import echo_files
-from autapse.models.echo_series import Series, are_classes, read_labels, read_series
+from autapse.models.echo_series import SeriesList, are_classes, read_labels, read_series
 from autapse.models.solved_head import PENALTIES, best_logistic
 from autapse.readouts import LinearReadout, Logistic, RecursiveLeastSquares, Ridge
 
@@ -143,7 +143,7 @@ class EchoStateNetwork(nn.Module):
         self.per_series = labels.per_series
         return self
 
-    def _means(self, given: Series, washout: int) -> Tensor:  # [N, F]
+    def _means(self, given: SeriesList, washout: int) -> Tensor:  # [N, F]
         """What the readout reads for each series: the mean over its steps after the washout."""
         sums = [torch.zeros(0)] * len(given.parts)
         for n, first, features in self._features(self._network_inputs(given, None)):
@@ -215,7 +215,7 @@ class EchoStateNetwork(nn.Module):
         readout = self._fitted()
         if self.classes:
             return self._classes_of(x, readout)
-        targets: Series | None = None
+        targets: SeriesList | None = None
         if not self.inputs:
             targets = read_series("x", x, self.dtype, self.outputs)
             given = _empty(targets)
@@ -338,7 +338,7 @@ class EchoStateNetwork(nn.Module):
     def _feature_count(self) -> int:
         return int(self.layer.output_size) + (self.inputs + self._fed if self.read_input else 0)
 
-    def _pair(self, x: Any, y: Any) -> tuple[Series, Series]:
+    def _pair(self, x: Any, y: Any) -> tuple[SeriesList, SeriesList]:
         """x and y as series of the same lengths; x has no columns if the network continues a series."""
         if y is None:
             series = read_series("x", x, self.dtype)
@@ -355,7 +355,7 @@ class EchoStateNetwork(nn.Module):
             checks.fail("washout", f"be less than the {min(lengths)} steps of the shortest series", washout)
         return washout
 
-    def _start(self, given: Series, targets: Series | None, outputs: int = 0) -> None:
+    def _start(self, given: SeriesList, targets: SeriesList | None, outputs: int = 0) -> None:
         """Draw the network, and measure mean and deviation of what it reads."""
         self.inputs, self.outputs = given.width, outputs if targets is None else targets.width
         self.flat = targets is not None and targets.flat
@@ -388,7 +388,7 @@ class EchoStateNetwork(nn.Module):
     def _fed_back(self, output: Tensor) -> Tensor:  # [..., K], or nothing
         return self._scaled(output.to(self.dtype), slice(self.inputs, None)) if self._fed else output[..., :0]
 
-    def _network_inputs(self, given: Series, targets: Series | None) -> list[Tensor]:  # [T, D + K] each
+    def _network_inputs(self, given: SeriesList, targets: SeriesList | None) -> list[Tensor]:  # [T, D + K] each
         """What the network reads: x, and the output at the step before, which is at first the mean."""
         made = []
         for n, part in enumerate(given.parts):
@@ -432,7 +432,7 @@ class EchoStateNetwork(nn.Module):
         return self.readout
 
 
-def _empty(series: Series) -> Series:
+def _empty(series: SeriesList) -> SeriesList:
     """As many steps, without columns."""
     return series._replace(parts=[part[:, :0] for part in series.parts])
 
