@@ -21,7 +21,7 @@ INPUTS = 10  # units that a unit reads, by default
 THRESHOLD = 1.0
 
 
-class Weights(NamedTuple):
+class LiquidWeights(NamedTuple):
     """What a step needs."""
 
     matrix: Tensor  # R, [H, H]
@@ -143,12 +143,12 @@ class Liquid(Cell):
     def affine(self) -> tuple[Tensor, Tensor | None]:
         return self.weight_ih, self.bias_h
 
-    def prepare(self) -> Weights:
+    def prepare(self) -> LiquidWeights:
         matrix = self.weight_hh.new_zeros(self.hidden_size, self.hidden_size)
         matrix = matrix.index_put((self.pattern[0], self.pattern[1]), self.weight_hh)
-        return Weights(matrix, torch.exp(-1 / self.potential_tau), math.exp(-1 / self.trace))
+        return LiquidWeights(matrix, torch.exp(-1 / self.potential_tau), math.exp(-1 / self.trace))
 
-    def step(self, u: Tensor, state: State, weights: Weights, t: int) -> State:
+    def step(self, u: Tensor, state: State, weights: LiquidWeights, t: int) -> State:
         output, z, v, wait = state
         awake = (wait <= 0).to(v)
         v = awake * (weights.kept * (1 - z) * v + u + F.linear(z, weights.matrix))

@@ -30,7 +30,7 @@ def is_solvable(model: SequenceModel) -> bool:
     return alone and not noisy and not any(layer.dropout for layer in model.layers()) and model.output_norm is None
 
 
-class Part(NamedTuple):
+class Piece(NamedTuple):
     """Some sequences of a batch."""
 
     inputs: Tensor  # [n, T, D]
@@ -38,7 +38,7 @@ class Part(NamedTuple):
     lengths: Tensor | None  # [n]
 
 
-def states_of(model: SequenceModel, batches: Batches) -> Iterator[tuple[Tensor, Part]]:
+def states_of(model: SequenceModel, batches: Batches) -> Iterator[tuple[Tensor, Piece]]:
     """What the head reads, [n, F] or [n, T, F], with the sequences that it belongs to, a few at a time."""
     was_training = model.training
     model.eval()
@@ -47,7 +47,7 @@ def states_of(model: SequenceModel, batches: Batches) -> Iterator[tuple[Tensor, 
             per_sequence = model.head.in_features * (batch.inputs.shape[1] if model.every_step else 1)
             for rows in torch.arange(len(batch.inputs)).split(max(1, AT_ONCE // per_sequence)):
                 lengths = getattr(batch, "lengths", None)
-                part = Part(batch.inputs[rows], batch.targets[rows], None if lengths is None else lengths[rows])
+                part = Piece(batch.inputs[rows], batch.targets[rows], None if lengths is None else lengths[rows])
                 yield model.features(part.inputs, part.lengths), part
     model.train(was_training)
 
