@@ -46,11 +46,18 @@ class Network:
     def layer(self, input_size: int = D, hidden_size: int | list[int] = H, **keywords: Any) -> Any:
         """A float64 layer with parameters away from their initial values."""
         keywords = {"dtype": torch.float64} | keywords
-        return perturb(self.layer_class(input_size, hidden_size, **keywords, **self.options))
+        least = min(hidden_size) if isinstance(hidden_size, list) else hidden_size
+        return perturb(self.layer_class(input_size, hidden_size, **keywords, **self._fitted(least)))
 
     def cell(self, input_size: int = D, hidden_size: int = H, **keywords: Any) -> Any:
         keywords = {"dtype": torch.float64} | keywords
-        return perturb(self.cell_class(input_size, hidden_size, **keywords, **self.options))
+        return perturb(self.cell_class(input_size, hidden_size, **keywords, **self._fitted(hidden_size)))
+
+    def _fitted(self, hidden_size: int) -> dict[str, Any]:
+        """The options, with no more groups than units."""
+        if self.name != "Clockwork":
+            return self.options
+        return self.options | {"periods": sorted(self.options["periods"])[:hidden_size]}
 
     def step(self, parameters: Raw, x: Tensor, state: State, t: int = 0) -> State:
         """The equation for one sequence: x [D], each state [S]."""
@@ -58,15 +65,26 @@ class Network:
 
     def output(self, parameters: Raw, state: State) -> Tensor:
         """The output that belongs to a state of one sequence."""
+        if self.options.get("form") == "pre-activation":
+            return ACT[self.options.get("nonlinearity", "tanh")](state[0])
         return deep_output(parameters, self.options, state) if self.name == "Deep" else state[0]
 
     def state_sizes(self, hidden_size: int = H) -> tuple[int, ...]:
         if self.name == "Memory":
             return memory_sizes(self.options, hidden_size)
+        if self.name == "TimeDelay":
+            return hidden_size, (self.options["window"] - 1) * hidden_size
+        if self.name == "Delayed":
+            return (hidden_size,) * max(self.options.get("delays", (1, 8)))
         name = inner_of(self.options)[0] if self.name == "Deep" else self.name
         if name != "LSTM":
             return (hidden_size,)
         return (self.options.get("proj_size") or hidden_size, hidden_size)
+
+    @property
+    def traced(self) -> int:
+        """How many states a layer returns for each step; h0 and h_n may have older ones too."""
+        return 1 if self.name in ("Delayed", "TimeDelay") else len(self.state_sizes())
 
     def output_size(self, hidden_size: int = H) -> int:
         if self.options.get("output_depth"):
@@ -350,16 +368,32 @@ def feedforward(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> S
     return (ACT[o.get("nonlinearity", "tanh")](p["weight_ih"] @ x + plus(p, "bias_h")),)
 
 
+def time_delay(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
+    _, ahead = state
+    n = len(state[0])
+    parts = [p["weight_ih"][k * n : (k + 1) * n] @ x for k in range(o["window"])]
+    sums = [ahead[k * n : (k + 1) * n] for k in range(o["window"] - 1)]
+    act = ACT[o.get("nonlinearity", "tanh")]
+    h = act(parts[0] + sums[0] + plus(p, "bias_h"))
+    for i in range(o.get("depth", 1) - 1):
+        h = act(p[f"maps.{i}.weight"] @ h + plus(p, f"maps.{i}.bias"))
+    sums = [*sums[1:], torch.zeros_like(h)]
+    return (h, torch.cat([s + part for s, part in zip(sums, parts[1:], strict=True)]))
+
+
 def leaky(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
     (h,) = state
     if o.get("learn_tau"):
         alpha: Any = sigmoid(p["rate"])
     elif isinstance(o.get("tau"), tuple):
-        alpha = p["rate"]  # sampled; that it lies in the interval is tested with the initialisations
+        alpha = p["rate"]  # sampled, or of groups; its values are tested with the initialisations
     else:
         alpha = 1 / o.get("tau", 10.0)
-    candidate = ACT[o.get("nonlinearity", "tanh")](p["weight_ih"] @ x + p["weight_hh"] @ h + plus(p, "bias_h"))
-    return ((1 - alpha) * h + alpha * candidate,)
+    act, v = ACT[o.get("nonlinearity", "tanh")], p["weight_ih"] @ x + plus(p, "bias_h")
+    if o.get("form") == "pre-activation":
+        return (h + alpha * (v + p["weight_hh"] @ act(h) - h),)
+    kept, candidate = h - alpha * h, act(v + p["weight_hh"] @ h)
+    return (kept + (candidate if o.get("form") == "sum" else alpha * candidate),)
 
 
 def reservoir(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
@@ -465,6 +499,41 @@ def deep(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
             own["weight_ih"] = torch.stack(rows)
     h, *others = _EQUATIONS[name](own, options, maps_of(p, o, "input", x), state, t)
     return (maps_of(p, o, "transition", h), *others)
+
+
+def delayed(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
+    """The step of the inner cell, with what the other delays contribute as a part of its bias."""
+    name, options = inner_of(o)
+    own = {key.removeprefix("inner."): value for key, value in p.items() if key.startswith("inner.")}
+    first, *others = sorted(o.get("delays", (1, 8)))
+    extra = torch.zeros_like(state[0])
+    for R, d in zip(p["weight_delayed"], others, strict=True):
+        extra = extra + R @ state[d - 1]
+    if first > 1:  # the matrix of the cell acts on an older state
+        extra = extra + own["weight_hh"] @ state[first - 1]
+        own["weight_hh"] = 0 * own["weight_hh"]
+    bias = "bias_ih" if name == "RNN" else "bias_h"
+    own[bias] = plus(own, bias) + extra
+    if name == "RNN" and "bias_hh" not in own:
+        own["bias_hh"] = torch.zeros_like(extra)
+    return (*_EQUATIONS[name](own, options, x, (state[0],), t), *state[:-1])
+
+
+def clockwork(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
+    (h,) = state
+    periods, n = sorted(o["periods"])[: len(h)], len(h)
+    group = [unit * len(periods) // n for unit in range(n)]
+    act, new = ACT[o.get("nonlinearity", "tanh")], []
+    for unit in range(n):
+        g = group[unit]
+        if t % periods[g]:
+            new.append(h[unit])
+            continue
+        read = torch.stack([h[other] for other in range(n) if group[other] >= g])
+        row = p[f"weight_hh_{g}"][unit - group.index(g)]
+        bias = p["bias_h"][unit] if "bias_h" in p else 0.0
+        new.append(act(p["weight_ih"][unit] @ x + row @ read + bias))
+    return (torch.stack(new),)
 
 
 def deep_output(p: Raw, o: dict[str, Any], state: State) -> Tensor:
@@ -626,6 +695,9 @@ _VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("Reservoir", {"learn": True, "leak": (0.1, 0.9), "spectral_radius": 1.4}),
     ("Reservoir", {"learn": True, "topology": "ring", "nonlinearity": "sigmoid"}),
     ("Reservoir", {"learn": True, "connections": 1, "leak": 1 / TAUS}),
+    ("LeakyRNN", {"tau": (1.0, 64.0), "groups": 2, "form": "sum"}),
+    ("LeakyRNN", {"form": "pre-activation", "learn_tau": True}),
+    ("LeakyRNN", {"form": "pre-activation", "tau": TAUS, "nonlinearity": "sigmoid"}),
 ]
 
 # A reservoir has no parameters by default; most tests need some.
@@ -671,12 +743,34 @@ _COMPOSED_VARIANTS: list[dict[str, Any]] = [
     {"cell": "gru", "transition_depth": 0, "groups": 2, "group_input": "first", "group_output": "last"},
 ]
 # Networks made of another one: some have a form and a kernel, some do not.
-COMPOSED = [Network("Deep", {}, deep)]
-COMPOSED_VARIANTS = [*COMPOSED, *[Network("Deep", options, deep) for options in _COMPOSED_VARIANTS]]
+_DELAYED_VARIANTS: list[dict[str, Any]] = [
+    {"delays": (1, 2, 4)},
+    {"cell": "leakyrnn:nonlinearity=relu", "delays": (3, 2)},
+    {"cell": "ernn:eta=per_step:max_length=3:inner_steps=2:alignment=none", "delays": (1, 3)},
+    {"cell": "antisymmetric", "delays": (1, 2)},
+]
+COMPOSED = [Network("Deep", {}, deep), Network("Delayed", {}, delayed)]
+COMPOSED_VARIANTS = [
+    *COMPOSED,
+    *[Network("Deep", options, deep) for options in _COMPOSED_VARIANTS],
+    *[Network("Delayed", options, delayed) for options in _DELAYED_VARIANTS],
+]
+
+# Networks with several scans in a row: no form of their own.
+CLOCKWORK = [Network("Clockwork", {"periods": (1, 2, 4)}, clockwork)]
+CLOCKWORK_VARIANTS = [
+    *CLOCKWORK,
+    Network("Clockwork", {"periods": (3, 2, 2), "nonlinearity": "relu"}, clockwork),
+    Network("Clockwork", {"periods": (7,)}, clockwork),
+]
 
 # Networks that read no state. They have no form and no kernel either.
-POINTWISE = [Network("Feedforward", {}, feedforward)]
-POINTWISE_VARIANTS = [*POINTWISE, Network("Feedforward", {"nonlinearity": "relu"}, feedforward)]
+POINTWISE = [Network("Feedforward", {}, feedforward), Network("TimeDelay", {"window": 3}, time_delay)]
+POINTWISE_VARIANTS = [
+    *POINTWISE,
+    Network("Feedforward", {"nonlinearity": "relu"}, feedforward),
+    Network("TimeDelay", {"window": 7, "depth": 3, "nonlinearity": "sigmoid"}, time_delay),
+]
 
 _MEMORIES: list[dict[str, Any]] = [
     {"controller": "gru", "read_heads": 2, "write_heads": 2},
@@ -688,10 +782,12 @@ _MEMORIES: list[dict[str, Any]] = [
 BESIDE_MEMORY = [Network("Memory", MEMORY, memory)]
 MEMORY_VARIANTS = [*BESIDE_MEMORY, *[Network("Memory", MEMORY | options, memory) for options in _MEMORIES]]
 
-every_layer = pytest.mark.parametrize("network", [*BASIC, *SOLVED, *COMPOSED, *POINTWISE, *BESIDE_MEMORY], ids=str)
+every_layer = pytest.mark.parametrize(
+    "network", [*BASIC, *SOLVED, *COMPOSED, *CLOCKWORK, *POINTWISE, *BESIDE_MEMORY], ids=str
+)
 every_variant = pytest.mark.parametrize(
     "network",
-    [*VARIANTS, *SOLVED_VARIANTS, *COMPOSED_VARIANTS, *POINTWISE_VARIANTS, *MEMORY_VARIANTS],
+    [*VARIANTS, *SOLVED_VARIANTS, *COMPOSED_VARIANTS, *CLOCKWORK_VARIANTS, *POINTWISE_VARIANTS, *MEMORY_VARIANTS],
     ids=str,
 )
 every_form_layer = pytest.mark.parametrize("network", BASIC, ids=str)

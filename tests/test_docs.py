@@ -29,7 +29,7 @@ from autapse.cli.run import parse_task
 from autapse.layers.registry import LAYERS, parse_network
 from autapse.reproduce import find_recipe, recipes_below
 from autapse.tasks import TASKS
-from autapse.training import ModelConfig, TrainingConfig, TranslatorConfig
+from autapse.training import AnswererConfig, ModelConfig, TrainingConfig, TranslatorConfig
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -125,7 +125,8 @@ def examples(name: str) -> list[doctest.DocTest]:
 
 
 @pytest.mark.parametrize("name", [name for name in MODULES if examples(name)])
-def test_docstring_examples_run(name: str) -> None:
+def test_docstring_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     for test in examples(name):
         told = io.StringIO()
         result = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, out=told.write)
@@ -199,6 +200,12 @@ def table(page: str, heading: str, first: str) -> dict[str, Any]:
 @pytest.mark.parametrize(("first", "config"), [("model", ModelConfig), ("training", TrainingConfig)])
 def test_settings_are_listed_with_their_defaults(first: str, config: type) -> None:
     assert table("training.md", "Settings", first) == {f.name: f.default for f in dataclasses.fields(config)}
+
+
+def test_settings_of_memory_networks_are_listed_with_their_defaults() -> None:
+    usual = {field.name for field in dataclasses.fields(ModelConfig)}
+    own = {field.name: field.default for field in dataclasses.fields(AnswererConfig) if field.name not in usual}
+    assert table("tasks.md", "Memory networks", "setting") == own
 
 
 def test_settings_of_a_translator_are_listed_with_their_defaults() -> None:

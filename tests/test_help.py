@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import autapse
-from autapse import auto, cells, gradient, layers, models, readouts, sklearn, solve, training, unfold
+from autapse import auto, cells, diagnostics, gradient, layers, models, readouts, sklearn, solve, training, unfold
 from autapse.cells.base import constructor_arguments
 from autapse.diagnostics import plots
 from autapse.diagnostics.contraction import contraction
@@ -53,17 +53,9 @@ NO_EXAMPLE = {
     training.Trainer: "`train` uses it and has an example",
     training.find_run: "needs a run folder, as `load`",
     training.load_run: "needs a run folder, as `load`",
-    plots.Panel: "needs matplotlib, which is optional",
-    plots.ForecastPanel: "needs matplotlib, which is optional",
-    plots.plot_forecasts: "needs matplotlib, which is optional",
-    plots.AttentionPanel: "needs matplotlib, which is optional",
-    plots.plot_attention: "needs matplotlib, which is optional",
     training.ForecastErrors: "`forecast_errors` returns it and has an example",
     training.ForecastReport: "`forecast_report` returns it and has an example",
     MemoryTrace: "`memory_trace` returns it and has an example",
-    plots.draw_memory: "needs matplotlib, which is optional",
-    plots.draw_svg: "needs matplotlib, which is optional",
-    plots.plot_curves: "needs matplotlib, which is optional",
 }
 
 
@@ -72,13 +64,9 @@ def public(room: ModuleType) -> list[Any]:
     return [value for value in values if isinstance(value, type) or inspect.isfunction(value)]
 
 
-ROOMS = (training, auto, sklearn, models, autapse, layers, readouts, cells, gradient, unfold, solve)
-DRAWING = (
-    *(plots.Panel, plots.ForecastPanel, plots.draw_svg, plots.plot_curves, plots.plot_forecasts),
-    *(plots.AttentionPanel, plots.draw_attention, plots.plot_attention, plots.draw_memory),
-)
+ROOMS = (training, auto, sklearn, models, diagnostics, autapse, layers, readouts, cells, gradient, unfold, solve)
 PROBES = (contraction, memory_trace, MemoryTrace)
-PUBLIC = list(dict.fromkeys([*(thing for room in ROOMS for thing in public(room)), *PROBES, *DRAWING]))
+PUBLIC = list(dict.fromkeys([*(thing for room in ROOMS for thing in public(room)), *PROBES, *public(plots)]))
 
 
 def name_of(thing: Any) -> str:
@@ -122,6 +110,11 @@ def test_every_argument_is_explained(thing: Any) -> None:
     if isinstance(thing, type) and (dataclasses.is_dataclass(thing) or hasattr(thing, "_fields")):
         known |= set() if help_names_fields else explained_fields(thing)
     assert [name for name in arguments(thing) if name not in known] == []
+
+
+# A probe returns these, and has an example.
+NO_EXAMPLE |= {thing: "a probe returns it" for thing in public(diagnostics) if isinstance(thing, type)}
+NO_EXAMPLE |= dict.fromkeys(public(plots), "needs matplotlib, which is optional")
 
 
 FUNCTIONS = [thing for thing in PUBLIC if inspect.isfunction(thing) and thing not in NOT_EXPLAINED]

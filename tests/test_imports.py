@@ -41,7 +41,7 @@ MAY_IMPORT = {
     "unfold": BOTTOM | RULES | {"sequences"},
     "layers": LAYERS,
     "readouts": {"checks"},  # linear maps from states to targets, which know no networks
-    "models": MODELS,
+    "models": MODELS | {"data"},  # what people pass to a model: trees
     "data": BOTTOM,
     "tasks": BOTTOM | {"data"},  # tasks know no networks
     "results": BOTTOM | {"native"},  # where numbers come from, and pages made of them

@@ -1,6 +1,7 @@
-"""Draws the pictures of docs/translating.md: the page's own model, and two that are trained as the recipes say.
+"""Draws the pictures of docs/translating.md: the page's own model, and two of the recipes.
 
-.venv/bin/python docs/pictures/translating.py    about ten minutes on one core
+for task in reverse dates; do autapse reproduce textbook/attention/$task/multiplicative; done
+.venv/bin/python docs/pictures/translating.py [FOLDER]    the folder of these runs; by default runs
 """
 
 from __future__ import annotations
@@ -12,15 +13,14 @@ import types
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
-
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
+from picture import fitted, save  # noqa: E402
+
+import autapse  # noqa: E402
 from autapse.diagnostics.plots import draw_attention  # noqa: E402
-from autapse.reproduce import find_recipe  # noqa: E402
-from autapse.training import fit  # noqa: E402
 from test_docs import blocks, run_block  # noqa: E402
 
 LIST = " ".join("31415926535897932384")
@@ -33,14 +33,12 @@ def panel(axes: Any, model: Any, text: str, title: str = "") -> None:
     draw_attention(model.attention_weights(text), source, target, axes, title)
 
 
-def save(figure: Any, name: str) -> None:
-    with mpl.rc_context({"svg.hashsalt": "autapse", "svg.fonttype": "none"}):
-        figure.savefig(HERE / name, format="svg", metadata={"Date": None}, bbox_inches="tight")
-
-
 def main() -> None:
     from matplotlib.figure import Figure
 
+    reverse, dates = (
+        autapse.load(fitted(f"textbook/attention/{task}/multiplicative")) for task in ("reverse", "dates")
+    )
     page, text = types.ModuleType("page"), ROOT / "docs" / "translating.md"
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
@@ -50,9 +48,6 @@ def main() -> None:
     figure = Figure(figsize=(2.6, 3.2))
     panel(figure.subplots(), page.model, "94301")  # type: ignore[attr-defined]
     save(figure, "attention-numbers.svg")
-    reverse, dates = (
-        fit(find_recipe(f"textbook/attention/{task}/multiplicative").config()).model for task in ("reverse", "dates")
-    )
     figure = Figure(figsize=(11, 4), layout="constrained")
     first, second, third = figure.subplots(1, 3)
     panel(first, reverse, LIST, "reverse")

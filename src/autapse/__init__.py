@@ -7,6 +7,7 @@ from autapse.lazy import lazy
 if TYPE_CHECKING:
     from autapse import cells, gradient, models, native, readouts, solve, tasks, training, unfold
     from autapse.cells import Cell
+    from autapse.data.trees import Trees
     from autapse.layers import (
         ERNN,
         GRU,
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
         RNN,
         UGRNN,
         Antisymmetric,
+        Clockwork,
         Deep,
+        Delayed,
         Equilibrium,
         EquilibriumLinear,
         EquilibriumTanh,
@@ -34,8 +37,12 @@ if TYPE_CHECKING:
         Recurrent,
         Reservoir,
         SpectralRNN,
+        TimeDelay,
         from_torch,
     )
+    from autapse.layers.grid import Grid
+    from autapse.layers.learned_tree import LearnedTree
+    from autapse.layers.tree import Tree
     from autapse.models.echo_state import EchoStateNetwork
     from autapse.training.loading import load
 
@@ -51,7 +58,9 @@ __all__ = [
     "UGRNN",
     "Antisymmetric",
     "Cell",
+    "Clockwork",
     "Deep",
+    "Delayed",
     "EchoStateNetwork",
     "Equilibrium",
     "EquilibriumLinear",
@@ -59,17 +68,22 @@ __all__ = [
     "FastGRNN",
     "FastRNN",
     "Feedforward",
+    "Grid",
     "Implicit",
     "ImplicitGRU",
     "ImplicitLSTM",
     "ImplicitMidpoint",
     "LeakyRNN",
+    "LearnedTree",
     "Liquid",
     "Memory",
     "OrthogonalRNN",
     "Recurrent",
     "Reservoir",
     "SpectralRNN",
+    "TimeDelay",
+    "Tree",
+    "Trees",
     "cells",
     "from_torch",
     "gradient",
@@ -88,9 +102,13 @@ __getattr__ = lazy(
     {
         "autapse": "cells gradient models native readouts solve tasks training unfold",
         "autapse.cells": "Cell",
-        "autapse.layers": "ERNN GRU IRNN LSTM RIN RNN UGRNN Antisymmetric Deep Equilibrium EquilibriumLinear "
-        "EquilibriumTanh FastGRNN FastRNN Feedforward Implicit ImplicitGRU ImplicitLSTM ImplicitMidpoint LeakyRNN "
-        "Liquid Memory OrthogonalRNN Recurrent Reservoir SpectralRNN from_torch",
+        "autapse.layers": "ERNN GRU IRNN LSTM RIN RNN UGRNN Antisymmetric Clockwork Deep Delayed Equilibrium "
+        "EquilibriumLinear EquilibriumTanh FastGRNN FastRNN Feedforward Implicit ImplicitGRU ImplicitLSTM "
+        "ImplicitMidpoint LeakyRNN Liquid Memory OrthogonalRNN Recurrent Reservoir SpectralRNN TimeDelay from_torch",
+        "autapse.data.trees": "Trees",
+        "autapse.layers.grid": "Grid",
+        "autapse.layers.learned_tree": "LearnedTree",
+        "autapse.layers.tree": "Tree",
         "autapse.models.echo_state": "EchoStateNetwork",
         "autapse.training.loading": "load",
     },

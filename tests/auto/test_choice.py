@@ -12,8 +12,9 @@ from autapse.auto import choose, recipe
 from autapse.auto.folds import fold
 from autapse.auto.pool import Pool
 from autapse.auto.trial import Job
+from autapse.cli.kind import RunArguments
 from autapse.cli.preset import command, given_options, preset_of
-from autapse.cli.run import RunArguments, parse_task
+from autapse.cli.run import parse_task
 from autapse.tasks import Adding, ArrayTask, OwnSeries
 from autapse.tasks.stored import Examples
 from autapse.training import RunConfig, fit, train

@@ -62,7 +62,7 @@ def test_a_folder_that_exists_is_refused_before_the_search(own, capsys):
 
 
 def test_the_preset_is_for_ones_own_data(own, capsys):
-    assert "preset must be none for adding: auto is for your own data" in mistake(
+    assert "preset must be none for adding: auto is for classes and values to predict in your own data" in mistake(
         capsys, "run", "adding", "--preset", "auto"
     )
     assert "seeds must be an integer of at least 1" in mistake(capsys, "run", "my-series.csv", "--seeds", "0")

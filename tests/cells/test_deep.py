@@ -90,7 +90,7 @@ def test_rin_dt_is_a_case() -> None:
     close(other(x), rin(x))
 
 
-@pytest.mark.parametrize("network", COMPOSED_VARIANTS, ids=str)
+@pytest.mark.parametrize("network", [n for n in COMPOSED_VARIANTS if n.name == "Deep"], ids=str)
 def test_all_steps_at_once(network: Network) -> None:
     """Newton over the sequence solves the same recurrence, with the same gradients."""
     layer = network.layer()

@@ -105,10 +105,10 @@ def test_drive_prepare_and_step_make_up_the_cell(network: Network) -> None:
     drive, weights = cell.drive(x), cell.prepare()
     for t in range(5):
         expected = by_equation(network, cell, x[t], state, t)
-        state = cell.step(drive[t], state, weights, t)
+        state = cell.advance(drive[t], state, weights, t)  # the step, on the states of its stencil
         close(state, expected)
-    assert cell.state_sizes == network.state_sizes()
-    if network.output_size() == network.state_sizes()[0] and "output_depth" not in network.options:
+    assert cell.carried_sizes == network.state_sizes()
+    if cell.outputs_state:
         assert cell.output(state) is state[0]
     outputs = [network.output(raw(cell), tuple(s[b] for s in state)) for b in range(B)]
     close(cell.output(state), torch.stack(outputs))

@@ -49,6 +49,16 @@ def sampled(capsys, run, *options):
     return capsys.readouterr().out
 
 
+def test_a_resumed_run_shows_how_to_sample_from_it(place, capsys):
+    assert main(["resume", str(place / "waves"), "--steps", "5"]) == 0
+    assert f"more: autapse sample {place / 'waves'} --given calm --picture samples.svg" in capsys.readouterr().out
+
+
+def test_another_schedule_can_be_chosen(place, capsys):
+    options = ["--schedule", "cosine", *TINY, "--out", str(place / "cosine")]
+    assert main(["run", str(place / "names.txt"), *options]) == 0
+
+
 def test_a_run_on_text_says_what_it_reads_and_shows_samples(capsys, tmp_path):
     (tmp_path / "words.txt").write_text("the cat sat\nthe dog sat\na cat ran\na dog sat\n" * 3)
     options = ["--units", "words", "--preset", "none", *TINY, "--out", str(tmp_path / "run")]
@@ -157,14 +167,14 @@ def test_mistakes_in_samples(capsys, place, run, options, expected):
     [
         (("names.txt", "--channels", "x"), "channels must be omitted: it is for series of values"),
         (("waves.csv", "--generate", "--units", "words"), "units must be omitted: it is for text files (.txt)"),
-        (("waves.csv", "--task", "adding"), "--task must be one of file, forecast, generate; got 'adding'"),
+        (("waves.csv", "--task", "adding"), "--task must be one of file, forecast, translate, generate; got 'adding'"),
         (
             ("waves.csv", "--generate", "--channels", "height", "--length", "50"),
             "length must be at most 6, the longest",
         ),
         (("names.txt", "--preset", "auto"), "preset must be none for generate"),
         (("names.txt", "--feeding", "free:steps=0"), "steps must be an integer of at least 1"),
-        (("names.txt", "--units", "words", "--least", "5"), "least must leave some words"),
+        (("names.txt", "--units", "words", "--min-count", "5"), "min_count must leave some words"),
         (("names.txt", "--ending", "halt"), "ending"),
         (("empty.txt",), "has no text: all its lines are empty"),
         (("one.txt",), "have at least three series, for training, validation and test; got 1"),

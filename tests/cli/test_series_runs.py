@@ -73,7 +73,7 @@ def test_a_zip_without_the_files(capsys, data):
     ("words", "expected"),
     [
         ("run JapaneseVowel", "Did you mean 'JapaneseVowels'?"),
-        ("run gunpoint", "Did you mean 'GunPoint'?"),
+        ("run gunpoint", "The data set is called GunPoint."),
         ("run uea --dataset GunPiont", "Did you mean 'uea-ucr/GunPoint'?"),
         ("run addign", "Did you mean 'adding'?"),
         (
@@ -84,7 +84,7 @@ def test_a_zip_without_the_files(capsys, data):
             "compare SpokenArabicDigits",
             "For a data set of the UEA and UCR archive: autapse compare uea --dataset SpokenArabicDigits",
         ),
-        ("run my.xlsx", "The name of your own file must end in .ts, .tsv, .csv, .npz or .parquet."),
+        ("run my.xlsx", "The name of your own file must end in .ts, .tsv, .csv, .npz, .parquet or .txt."),
         ("run uea --dataset SpokenArabicDigits", "Put SpokenArabicDigits.zip into"),
         ("run uea --dataset ../mnist", "data set must be one of"),
         ("run missing.csv", "missing.csv is missing."),

@@ -72,7 +72,10 @@ def main_with_error(capsys, *words):
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        ("run pairs.tsv --task translator", "--task must be one of file, forecast, translate; got 'translator'"),
+        (
+            "run pairs.tsv --task translator",
+            "--task must be one of file, forecast, translate, generate; got 'translator'",
+        ),
         ("run pairs.tsv", "pairs.tsv has pairs of texts. To translate them, add --task translate."),
         ("run pairs.tsv --task translate --units letters", "units"),
         ("run pairs.tsv --task translate --longest 2", "the source must have at most 2 characters; got 3"),
@@ -92,6 +95,8 @@ def test_options_of_other_runs_are_refused(capsys, folder):
     assert "steps must be omitted for a run that translates" in mistake(
         capsys, *"predict run new.txt --steps 3".split()
     )
+    assert "is a run on translate, neither" in mistake(capsys, "sample", "run")
+    assert "It translates: autapse predict run FILE." in mistake(capsys, "sample", "run")
     (folder / "new.npy").write_text("bal\n")
     assert "The ending of new.npy must be one of" in mistake(capsys, *"predict run new.npy".split())
     said(capsys, *"run adding --length 5 --train-size 20 --steps 1 --hidden-size 2 --out other".split())

@@ -156,12 +156,13 @@ def random_scan(rng: random.Random) -> tuple[Operands, Tensor, Kind]:
     if rng.random() < 0.005:  # several threads, several chunks
         hidden, lengths = rng.randint(30, 70), sorted((rng.randint(1, 60) for _ in range(30)), reverse=True)
     sizes = torch.tensor(running(lengths), dtype=torch.int64)
-    activation = rng.randrange(len(ACTIVATIONS) - (form != "leaky"))
+    activation = rng.randrange(len(ACTIVATIONS) - (form not in ("leaky", "delayed")))
     dtype = torch.float64 if ACTIVATIONS[activation] in ("relu", "modrelu") else rng.choice(DTYPES)
-    inner = rng.randint(1, 3) if form in ("leaky", "chain") else 1
+    inner = rng.randint(1, 3) if form in ("leaky", "chain", "delayed") else 1
     reverse = len(set(sizes.tolist())) == 1 and rng.random() < 0.5
     skip = form == "chain" and rng.random() < 0.5
-    kind = Kind(code, activation, inner, rng.random() < 0.5, rng.random() < 0.5, reverse, skip)
+    delays = tuple(rng.sample(range(2, 13), rng.randint(1, 3))) if form == "delayed" else ()
+    kind = Kind(code, activation, inner, rng.random() < 0.5, rng.random() < 0.5, reverse, skip, delays)
     rows, batch, steps, G = int(sizes.sum()), len(lengths), len(sizes), KERNELS[code].gates * hidden
 
     def values(*shape: int, scale: float = 1.0) -> Tensor:
@@ -175,11 +176,13 @@ def random_scan(rng: random.Random) -> tuple[Operands, Tensor, Kind]:
     given |= {"weight": weight, "bias": None if weight is None else maybe(G)}
     outputs = rng.randint(1, 8) if form == "lstm" and rng.random() < 0.4 else hidden
     given |= {"x": values(rows, G if weight is None else inputs), "h0": values(batch, outputs)}
-    shape = {"chain": (inner, hidden, hidden), "lstm": (4 * hidden, outputs)}.get(form, (G, hidden))
+    square = (hidden, hidden)
+    shapes = {"chain": (inner, *square), "lstm": (4 * hidden, outputs), "delayed": (1 + len(delays), *square)}
+    shape = shapes.get(form, (G, hidden))
     given["matrix"] = values(*((hidden, hidden) if form == "shared_gate" else shape), scale=0.5 / hidden**0.5)
     match form:
-        case "leaky":
-            if rng.random() < 0.4:
+        case "leaky" | "delayed":
+            if form == "leaky" and rng.random() < 0.4:
                 given |= random_pattern(rng, hidden, values)
             mixing = (steps, inner) if kind.per_step else (hidden,)
             given |= {
@@ -187,6 +190,10 @@ def random_scan(rng: random.Random) -> tuple[Operands, Tensor, Kind]:
             }  # else rounding grows with the steps
             if ACTIVATIONS[activation] == "modrelu":
                 given["offset"] = maybe(hidden)
+            if delays:
+                given["history"] = values(max(delays) - 1, batch, hidden)
+        case "pre_activation":
+            given |= {name: values(hidden, scale=0.3) for name in ("alpha", "beta")}
         case "chain" if inner > 1:
             given["offset"] = values(inner - 1, hidden)
         case "shared_gate":  # the reference has the same at each step
@@ -223,20 +230,23 @@ def damaged_pattern(rng: random.Random, pattern: Tensor) -> Tensor:
 def change_scan(rng: random.Random, operands: Operands, sizes: Tensor, kind: Kind) -> tuple[Operands, Tensor, Kind]:
     name = rng.choice(Operands._fields)
     tensor = getattr(operands, name)
-    match rng.randrange(8):
+    match rng.randrange(9):
         case 0:
             return operands, damaged_counts(rng, sizes), kind
         case 1:
             field = rng.choice(("form", "activation", "inner"))
-            few = range(-1, 8) if field != "inner" else range(-1, 4)
+            few = range(-1, 9) if field != "inner" else range(-1, 4)
             return operands, sizes, kind._replace(**{field: rng.choice((*few, *ODD_NUMBERS))})
         case 2:
             field = rng.choice(("reset_after", "per_step", "reverse", "skip"))
             return operands, sizes, kind._replace(**{field: not getattr(kind, field)})
         case 3:
+            more = (rng.choice((*range(-1, 14), *ODD_NUMBERS)) for _ in range(rng.choice((0, 1, 2, 40))))
+            return operands, sizes, kind._replace(delays=tuple(more))
+        case 4:
             other = getattr(operands, rng.choice(Operands._fields))
             return operands._replace(**{name: other}), sizes, kind
-        case 4 if operands.pattern is not None:
+        case 5 if operands.pattern is not None:
             return operands._replace(pattern=damaged_pattern(rng, operands.pattern)), sizes, kind
         case _:
             some = torch.zeros(rng.choice(((3,), (2, 3), (1, 1)))) if tensor is None else tensor
@@ -367,7 +377,7 @@ LAYERS = [kind for kind in LAYERS if hasattr(kind, "cell_type")]
 
 def fuzz_parameters(rng: random.Random) -> str:
     """A weight whose data is of another shape or dtype, before the forward or before the backward pass."""
-    layer = rng.choice(LAYERS)(3, rng.randint(1, 9))
+    layer = rng.choice(LAYERS)(3, rng.randint(4, 9))
     x = torch.randn(rng.randint(1, 5), 2, 3, requires_grad=True)
     name, parameter = rng.choice(weights_of(layer))
     shape = [rng.choice((n, n + 1, max(n - 1, 0), 2, 40)) for n in parameter.shape] or rng.choice(([], [2]))
@@ -397,7 +407,7 @@ def weights_of(layer: Layer) -> list[tuple[str, Tensor]]:
 
 def fuzz_stream(rng: random.Random) -> str:
     """Step by step, with wrong inputs, positions and another instruction set in between."""
-    layer = rng.choice([kind for kind in LAYERS if max(kind.cell_type.stencil, default=0) <= 0])(3, rng.randint(1, 9))
+    layer = rng.choice([kind for kind in LAYERS if max(kind.cell_type.stencil, default=0) <= 0])(3, rng.randint(4, 9))
     batch, x = rng.randint(1, 3), torch.randn(4, 3, 3)[:, :1].expand(4, 3, 3)
     stream = layer.stream(batch)
     if rng.random() < 0.4:

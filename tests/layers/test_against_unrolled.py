@@ -94,7 +94,7 @@ def check_states(network: Network, shape: Shape, states: Any, traces: list[Any],
     directions = 2 if shape.bidirectional else 1
     assert len(states) == shape.num_layers
     for number, per_state in enumerate(states):
-        assert len(per_state) == len(network.state_sizes())
+        assert len(per_state) == network.traced
         for i, tensor in enumerate(per_state):
             moved = time_first(tensor, shape)
             assert moved.shape[:3] == (T, shape.batch, directions)

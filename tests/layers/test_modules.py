@@ -279,7 +279,9 @@ EQUILIBRIUM = {
         ),
         ("OrthogonalRNN", {"parametrization": "exp", "capacity": None, "nonlinearity": "modrelu"}),
         ("SpectralRNN", {"radius": 0.01, "reflections": None, "nonlinearity": "tanh"}),
-        ("LeakyRNN", {"tau": 10.0, "learn_tau": False, "nonlinearity": "tanh"}),
+        ("LeakyRNN", {"tau": 10.0, "learn_tau": False, "nonlinearity": "tanh", "form": "state", "groups": None}),
+        ("Delayed", {"cell": "rnn", "delays": (1, 8)}),
+        ("Clockwork", {"periods": (1, 2, 4, 8), "nonlinearity": "tanh"}),
         (
             "Deep",
             {

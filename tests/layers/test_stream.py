@@ -86,9 +86,10 @@ def test_state_carries_on_from_a_full_pass(network: Network) -> None:
     expected, h_n = layer(x)
     _, after_prompt = layer(x[:T])
     stream = layer.stream(B)
-    stream.reset(after_prompt)
+    stream.reset(after_prompt, position=T)
     close(through(stream, x[T : 2 * T]), expected[T : 2 * T].detach())
-    rest, end = layer(x[2 * T :], stream.state)
+    assert stream.position == 2 * T
+    rest, end = layer(x[2 * T :], stream.state, start=2 * T)
     close(rest, expected[2 * T :])
     close(end, h_n)
 

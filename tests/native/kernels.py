@@ -39,6 +39,9 @@ def one_per_kernel() -> list[Network]:
             "OrthogonalRNN",
             "LeakyRNN-tau=tensor",
             "Reservoir-learn=True-topology=ring-nonlinearity=sigmoid",
+            "LeakyRNN-form=pre-activation-tau=tensor-nonlinearity=sigmoid",
+            "Delayed-delays=(1,2,4)",
+            "Delayed-cell=ernn:eta=per_step:max_length=3:inner_steps=2:alignment=none-delays=(1,3)",
             "ERNN-eta=per_step-max_length=3-inner_steps=2-alignment=exact",
             "RIN-transitions=3",
             "Deep-skip=True-transition_depth=2",
@@ -61,6 +64,8 @@ def fitted(network: Network, input_size: int, hidden_size: int) -> Network:
         options["leak"] = torch.linspace(0.05, 1.0, hidden_size, dtype=torch.float64)
     if "proj_size" in options:
         options["proj_size"] = min(options["proj_size"], hidden_size - 1)  # 0, which is none, for a single unit
+    if hidden_size < options.get("groups", 1):
+        del options["groups"]
     for name in ("input_rank", "hidden_rank", "reflections"):
         if name in options:
             options[name] = min(options[name], hidden_size, input_size)

@@ -22,7 +22,7 @@ from torch import Tensor
 import autapse
 from autapse.forms import UpdateGate
 from autapse.native import library, ops
-from autapse.native.operands import ACTIVATIONS, KERNELS
+from autapse.native.operands import ACTIVATIONS, KERNELS, MOST_DELAYS
 from autapse.unfold import scan_fused, scan_reference
 from networks import Network
 from tolerance import close
@@ -343,7 +343,9 @@ def test_structs_have_the_fields_of_the_header(name: str) -> None:
             kind, names = re.fullmatch(r"(?:const\s+)?(\w+)\s*(.*)", line.strip(), re.DOTALL).groups()
             for field in names.split(","):
                 pointer = "*" in field
-                declared.append((field.strip(" *\n").removesuffix("[8]"), "pointer" if pointer else kind))
+                declared.append(
+                    (field.strip(" *\n").removesuffix("[8]").removesuffix("[32]"), "pointer" if pointer else kind)
+                )
     types = {
         ctypes.c_int32: "int32_t",
         ctypes.c_int64: "int64_t",
@@ -351,6 +353,7 @@ def test_structs_have_the_fields_of_the_header(name: str) -> None:
         ctypes.c_void_p: "pointer",
     }
     types |= {library.RedBlackStruct: "autapse_red_black", ctypes.c_void_p * library.MOST_OFFSETS: "pointer"}
+    types |= {ctypes.c_int64 * MOST_DELAYS: "int64_t"}
     assert [
         (field, types[kind]) for field, kind in getattr(library, f"{name.title().replace('_', '')}Struct")._fields_
     ] == declared
@@ -370,6 +373,9 @@ COLUMNS = {  # of the reserve, in units of H: what the kernels' sources list
     "OrthogonalRNN": 0,
     "LeakyRNN-tau=tensor": 1,  # y
     "Reservoir-learn=True-topology=ring-nonlinearity=sigmoid": 1,  # y
+    "LeakyRNN-form=pre-activation-tau=tensor-nonlinearity=sigmoid": 2,  # y, u + R y
+    "Delayed-delays=(1,2,4)": 0,
+    "Delayed-cell=ernn:eta=per_step:max_length=3:inner_steps=2:alignment=none-delays=(1,3)": 3,  # as ERNN
     "ERNN-eta=per_step-max_length=3-inner_steps=2-alignment=exact": 3,  # y of two inner steps, the state between them
     "RIN-transitions=3": 2,  # g after each map but the last
     "Deep-skip=True-transition_depth=2": 4,  # the same, and the value of each map but the first

@@ -93,13 +93,25 @@ def test_half_precision_in_all_operands() -> None:
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("form", n) for n in (-1, 6, 2**31, 2**32 + 4, -(2**63))]
+    [("form", n) for n in (-1, 8, 2**31, 2**32 + 4, -(2**63))]
     + [("activation", n) for n in (-1, 4, 5, 2**32)]
     + [("inner", n) for n in (-100, 0, 2, 2**20 + 1, 2**62)],
 )
 def test_numbers_that_no_form_has(field: str, value: int) -> None:
     operands, sizes, kind = gru()
     refused(operands, sizes, kind._replace(**{field: value}), f"{field} must be from")
+
+
+@pytest.mark.parametrize("delays", [(), (1, 3), (0, 2), (2, -5), (2**62,), tuple(range(2, 40))], ids=str)
+def test_delays_that_the_kernel_cannot_have(delays: tuple[int, ...]) -> None:
+    operands, sizes, kind = as_operands(make_case(named("Delayed-delays=(1,2,4)"), 3, 5, (4, 3, 1)))
+    refused(operands, sizes, kind._replace(delays=delays), "delays must be")
+
+
+def test_a_history_of_another_length() -> None:
+    operands, sizes, kind = as_operands(make_case(named("Delayed-delays=(1,2,4)"), 3, 5, (4, 3, 1)))
+    words = r"history must be a tensor of shape \(8, 3, 5\); got \(3, 3, 5\)"
+    refused(operands, sizes, kind._replace(delays=(2, 9)), words)
 
 
 def test_inner_steps_beyond_the_limit() -> None:

@@ -84,6 +84,15 @@ def test_every_recipe_and_every_result_is_on_the_page() -> None:
     assert {folder.parent.relative_to(ROOT).as_posix() for folder in ROOT.glob("*/*/common.toml")} <= set(LAYOUTS)
 
 
+def test_columns_can_show_different_numbers_of_one_result() -> None:
+    one = result("textbook/lengths/brackets/end", 0.5773, scores={"length_distance": 0.25}, floor=0.57)
+    heads, row = rendered("textbook/lengths", one)[:2]
+    assert heads == ["The length", "best possible", "nats per step", "Distance of the lengths"]
+    assert row == ["a symbol ends the word", "0.5700", "**0.5773**", "**0.2500**"]
+    copied = result("textbook/memory/repeat-copy/memory", 0.004, validation=0.001)
+    assert rendered("textbook/memory", copied)[1][1:3] == ["**0.0010**", "**0.0040**"]
+
+
 # The papers' shapes --------------------------------------------------------------------------------------------------
 # Typed from the papers' text, as in test_recipes.py.
 

@@ -221,11 +221,12 @@ def from_antisymmetric() -> Expected:
 
 EXPECTED = from_inn() | from_ernn() | from_rin() | from_antisymmetric()
 
+OWN = "textbook/"  # it has no tables of numbers, so these are ours
 every_recipe = pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.id)
 
 
 def test_every_cell_of_the_tables_has_its_recipe() -> None:
-    assert set(BY_ID) == set(EXPECTED)
+    assert {name for name in BY_ID if not name.startswith(OWN)} == set(EXPECTED)
     assert len(BY_ID) == len(RECIPES)
 
 
@@ -246,10 +247,14 @@ def test_is_whole(recipe: Recipe) -> None:
     assert len(recipe.id.split("/")) == 4
     assert {"title", "table", "column", "row"} <= set(recipe.about)
     assert "name" in recipe.settings["task"]
-    assert {"cell", "hidden_size"} <= set(recipe.settings["model"])
+    model = set(recipe.settings["model"])
+    assert {"hops", "embedding_size"} <= model or {"cell", "hidden_size"} <= model
     assert {"optimizer", "learning_rate", "batch_size"} <= set(recipe.settings["training"])
     assert ("steps" in recipe.settings["training"]) != ("epochs" in recipe.settings["training"])
-    if not any(name in recipe.paper for name in RESULTS):
+    if recipe.id.startswith(OWN):
+        assert not recipe.paper
+        assert not recipe.budget  # a recipe of ours takes minutes
+    elif not any(name in recipe.paper for name in RESULTS):
         assert "not in the paper" in recipe.about["note"]
     assert bool(recipe.budget) == ("reason" in recipe.settings["budget"])
     assert recipe.path.read_text(encoding="utf-8").startswith("# ")  # says on top what it is

@@ -21,7 +21,7 @@ from small_results import result
 
 ROOT = Path(__file__).parents[2] / "reproductions"
 FILES = sorted(ROOT.glob("*/results/*/**/*.json"))
-ADDED = {"best_test", "best_seconds", "curve"}  # keys that the first results did not have
+ADDED = {"best_test", "best_seconds", "curve", "scores"}  # keys that the first results did not have
 RECIPE = "rin/figure2/t200/rin"
 QUICK = [
     *("--set", "task.train_size=64", "--set", "task.validation_size=16", "--set", "task.test_size=16"),

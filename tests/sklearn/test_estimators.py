@@ -235,7 +235,7 @@ def test_validation_chooses_the_best_weights_and_can_stop_early():
 
 def test_presets_choose_what_is_not_given():
     model = classifier(preset="recipe", hidden_size=4, steps=2).fit(X, Y)
-    assert (model.config_.model.front, model.config_.training.optimizer) == ("conv", "adamw")
+    assert (model.config_.model.front, model.config_.training.optimizer) == ("conv:steps=300", "adamw")
     assert (model.config_.model.readout, model.config_.model.hidden_size) == ("mean", (4,))
     assert not hasattr(model, "trials_")
     fixed = {"front": "none", "readout": "mean", "hidden_size": 4, "batch_size": 8, "steps": 60}

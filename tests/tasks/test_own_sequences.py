@@ -113,7 +113,7 @@ def test_the_trivial_predictor_knows_frequencies(tmp_path):
         ({"units": "letters"}, "units must be one of characters, words; got 'letters'."),
         ({"length": 1}, "length must be an integer of at least 2; got 1."),
         ({"given": "x"}, "given must be omitted: it is for series of values; got ('x',)."),
-        ({"least": 0}, "least must be an integer of at least 1; got 0."),
+        ({"min_count": 0}, "min_count must be an integer of at least 1; got 0."),
     ],
 )
 def test_bad_options_are_named(tmp_path, options, message):

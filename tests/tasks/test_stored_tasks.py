@@ -25,6 +25,7 @@ from autapse.tasks import (
     BAbI,
     Data,
     FashionMNIST,
+    MNISTImage,
     NoisyCIFAR10,
     OwnSequences,
     OwnSeries,
@@ -76,6 +77,7 @@ EVERY_TASK = pytest.mark.parametrize("kind", READ, ids=[kind.name for kind in RE
 SHARED = [kind for kind in READ if kind not in (Speech, PTB, PTBCharacters, POS)]
 SIZES = {
     MNIST: (40, 40),
+    MNISTImage: (40, 40),
     FashionMNIST: (20, 20),
     CIFAR10: (50, 10),
     NoisyCIFAR10: (50, 10),
@@ -142,7 +144,8 @@ def test_data_have_the_promised_form(kind, data):
     signature = task.signature()
     assert signature.kind == task.kind
     assert len(signature.classes) in (0, signature.output_size)
-    columns = signature.input_size + (kind is BAbI)  # the part of a word is no number to read
+    # The time of a word and the width of an image are read by the model, but are no features.
+    columns = signature.input_size + (kind in (BAbI, MNISTImage))
     for split in SPLITS:
         found = task.split(split, 0)
         assert found.inputs[0].shape[-1] == (96 if kind is NoisyCIFAR10 else columns)
@@ -155,7 +158,7 @@ def test_data_have_the_promised_form(kind, data):
             assert 0 <= steps[..., column].min() <= steps[..., column].max() < len(words)
             assert len(set(words)) == len(words)
         if not signature.vocabularies:
-            pixels = kind in (MNIST, FashionMNIST, CIFAR10, NoisyCIFAR10)
+            pixels = kind in (MNIST, MNISTImage, FashionMNIST, CIFAR10, NoisyCIFAR10)
             assert steps.dtype == (np.uint8 if pixels else np.float32)
         if task.kind in ("tagging", "language"):
             assert [len(y) for y in found.targets] == [len(x) for x in found.inputs]

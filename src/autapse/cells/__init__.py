@@ -2,7 +2,9 @@
 
 from autapse.cells.antisymmetric import Antisymmetric
 from autapse.cells.base import Cell, FormCell, constructor_arguments
+from autapse.cells.clockwork import Clockwork
 from autapse.cells.deep import Deep
+from autapse.cells.delayed import Delayed
 from autapse.cells.equilibrium import EquilibriumRule
 from autapse.cells.equilibrium_linear import EquilibriumLinear
 from autapse.cells.equilibrium_tanh import EquilibriumTanh
@@ -20,6 +22,10 @@ from autapse.cells.orthogonal import OrthogonalRNN, SpectralRNN
 from autapse.cells.reservoir import Reservoir
 from autapse.cells.rin import RIN
 from autapse.cells.rnn import IRNN, RNN
+from autapse.cells.time_delay import TimeDelay
+from autapse.cells.tree import Children, TreeCell
+from autapse.cells.tree_affine import TreeAffine, TreeTensor
+from autapse.cells.tree_lstm import NaryTreeLSTM, TreeLSTM
 from autapse.cells.ugrnn import UGRNN
 from autapse.docstrings import arguments, example, examples, inherited, prose
 
@@ -33,7 +39,10 @@ __all__ = [
     "UGRNN",
     "Antisymmetric",
     "Cell",
+    "Children",
+    "Clockwork",
     "Deep",
+    "Delayed",
     "EquilibriumLinear",
     "EquilibriumRule",
     "EquilibriumTanh",
@@ -47,9 +56,15 @@ __all__ = [
     "LeakyRNN",
     "Liquid",
     "Memory",
+    "NaryTreeLSTM",
     "OrthogonalRNN",
     "Reservoir",
     "SpectralRNN",
+    "TimeDelay",
+    "TreeAffine",
+    "TreeCell",
+    "TreeLSTM",
+    "TreeTensor",
 ]
 
 
@@ -62,6 +77,7 @@ def _complete_help(cell: type[Cell]) -> None:
 
 
 for _name in __all__:
-    if _name not in ("Cell", "EquilibriumRule", "FormCell"):  # base classes, with a help of their own
+    # Base classes have a help of their own, and so have cells of trees.
+    if _name not in ("Cell", "EquilibriumRule", "FormCell") and issubclass(globals()[_name], Cell):
         _complete_help(globals()[_name])
 EquilibriumRule.__doc__ = inherited(EquilibriumRule)

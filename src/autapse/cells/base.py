@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -117,9 +117,14 @@ class Cell(nn.Module):
         return self.state_sizes[0]
 
     @property
+    def outputs_state(self) -> bool:
+        """Whether the output is the first tensor of the state."""
+        return type(self).output is Cell.output
+
+    @property
     def output_reads_all(self) -> bool:
         """Whether `output` may read other tensors of the state than the first."""
-        return type(self).output is not Cell.output
+        return not self.outputs_state
 
     def form(self) -> str | None:
         """The name of the form whose kernel runs this cell, or None."""
@@ -128,6 +133,37 @@ class Cell(nn.Module):
     def fused(self, weights: Any) -> Form | None:
         """The form with the same step, given the result of `prepare`, so that a kernel can replace `step`. Or None."""
         return None
+
+    def windowed(self, drive: Tensor, carried: State, sizes: Sequence[int]) -> tuple[Tensor, State]:
+        """For a cell with the stencil () whose step reads earlier inputs too: what `step` gets at each step.
+
+        Args:
+            drive: [N, G], the drive of each input.
+            carried: what the sequences carry.
+            sizes: number of sequences at each step.
+
+        Returns:
+            [N, ...] for the steps, and what the sequences carry at their ends beside the states.
+        """
+        return drive, ()
+
+    runs_in_parts: bool = False
+    """Whether `in_parts` gives the same as steps, one after the other."""
+
+    def in_parts(self, x: Tensor, state: State, sizes: Sequence[int], start: int, run: Any) -> tuple[State, State]:
+        """All steps of a batch, in a few scans of forms that have a kernel.
+
+        Args:
+            x: [N, D], the steps of all sequences.
+            state: what the sequences carry.
+            sizes: number of sequences at each step.
+            start: position of the first step.
+            run: run(form, drive, state, sizes) is the scan of a form: the states after each step and at the ends.
+
+        Returns:
+            The states after each step, and those that the sequences carry at their ends.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no parts.")
 
     def rule(self, weights: Any) -> Rule:
         """For a cell that looks ahead: h_t as a function of the drive and of the states on the stencil.

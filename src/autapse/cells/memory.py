@@ -280,7 +280,7 @@ class Memory(Cell):
 
 def _check_controller(cell: Cell) -> None:
     """A controller is one step, and its output is its first state."""
-    plain = cell.stencil in ((-1,), ()) and not cell.is_solved and type(cell).output is Cell.output
-    if not plain:
-        rule = "be a cell that reads one state before, if any, solves no equation and whose output is its first state"
+    one_state = cell.stencil in ((-1,), ()) and cell.carried_sizes == cell.state_sizes
+    if not one_state or cell.is_solved or not cell.outputs_state:
+        rule = "be a cell that reads at most one state before, solves no equation, and whose output is its first state"
         checks.fail("controller", rule, type(cell).__name__, "Try 'lstm' or 'gru'.")

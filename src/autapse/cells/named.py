@@ -7,6 +7,7 @@ from typing import Any
 from autapse import checks
 from autapse.cells.antisymmetric import Antisymmetric
 from autapse.cells.base import Cell, cell_options, looks_ahead
+from autapse.cells.clockwork import Clockwork
 from autapse.cells.equilibrium_linear import EquilibriumLinear
 from autapse.cells.equilibrium_tanh import EquilibriumTanh
 from autapse.cells.ernn import ERNN
@@ -21,13 +22,21 @@ from autapse.cells.orthogonal import OrthogonalRNN, SpectralRNN
 from autapse.cells.rin import RIN
 from autapse.cells.rnn import IRNN, RNN
 from autapse.cells.spec import inside, parse_options, words_of
+from autapse.cells.time_delay import TimeDelay
 from autapse.cells.ugrnn import UGRNN
 
 CELLS: dict[str, type[Cell]] = {
     cell.__name__.lower(): cell
     for cell in (
         *(RNN, IRNN, RIN, LSTM, GRU, UGRNN, FastRNN, FastGRNN, Antisymmetric, ERNN, OrthogonalRNN, SpectralRNN),
-        *(LeakyRNN, Feedforward, EquilibriumTanh, EquilibriumLinear, ImplicitMidpoint, ImplicitGRU, ImplicitLSTM),
+        *(LeakyRNN, Clockwork, Feedforward, TimeDelay),
+        *(
+            EquilibriumTanh,
+            EquilibriumLinear,
+            ImplicitMidpoint,
+            ImplicitGRU,
+            ImplicitLSTM,
+        ),
     )
 }
 

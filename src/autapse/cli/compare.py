@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from tyro.conf import OmitArgPrefixes
 
 from autapse import checks, files
+from autapse.cli.kind import Train
 from autapse.cli.parse import wants_help
-from autapse.cli.run import Train, make_folder, one_process_only, parse_task, task_help, train_shown
+from autapse.cli.run import make_folder, one_process_only, parse_task, task_help, train_shown
 from autapse.tasks import Task
 from autapse.training.config import RunConfig
 from autapse.training.model_config import StackConfig, model_config, stack_config

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tyro.conf import OmitArgPrefixes
+
 from autapse import checks, files
+from autapse.cli.kind import RunArguments, RunKind, T
 from autapse.tasks.forecast import Forecasting
 from autapse.training.config import RunConfig, TrainingConfig
-from autapse.training.forecast_settings import MODEL, TRAINING, WITHOUT_VALIDATION
+from autapse.training.forecast_settings import FORECAST
 from autapse.training.model_config import ModelConfig
 
 if TYPE_CHECKING:
@@ -33,23 +36,29 @@ def as_forecast(path: str, words: list[str]) -> list[str] | None:
     return None
 
 
-def default_model() -> ModelConfig:
-    """The network for forecasts."""
-    return ModelConfig(**MODEL)
+@dataclass(kw_only=True)
+class ForecastArguments(RunArguments[T, ModelConfig]):
+    """Train a network that forecasts. The weights with the best validation loss are kept, and scored on the test part.
+
+    The forecasts start as those of ridge regression on the window, and the network learns what is left.
+    """
+
+    training: OmitArgPrefixes[TrainingConfig] = field(default_factory=FORECAST.training_config)
+    model: OmitArgPrefixes[ModelConfig] = field(default_factory=FORECAST.model_config)
 
 
-def default_training() -> TrainingConfig:
-    """The training for forecasts."""
-    return TrainingConfig(**TRAINING)
+class ForecastKind(RunKind):
+    """Forecasts."""
 
+    arguments, defaults = ForecastArguments, FORECAST
 
-def settled(config: RunConfig) -> RunConfig:
-    """The config of a run. Without validation data nothing can stop early or be selected."""
-    task, training = config.task, config.training
-    if not isinstance(task, Forecasting) or task.validation:
-        return config
-    steps = min(training.steps, WITHOUT_VALIDATION["steps"])
-    return replace(config, training=replace(training, **{**WITHOUT_VALIDATION, "steps": steps}))
+    def print_look(self, console: Any, config: RunConfig) -> None:
+        assert isinstance(config.task, Forecasting)
+        print_look(console, config.task)
+
+    def finish(self, console: Any, folder: Path, config: RunConfig, summary: Summary) -> None:
+        assert isinstance(config.task, Forecasting)
+        finish(console, folder, config.task, summary)
 
 
 def print_look(console: Any, task: Forecasting) -> None:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autapse.tasks import Generation, OwnSequences
+from tyro.conf import OmitArgPrefixes
+
+from autapse.cli.kind import RunArguments, RunKind, T
+from autapse.tasks import OwnSequences
 from autapse.tasks.text_file import is_text
 from autapse.training.config import RunConfig, TrainingConfig
+from autapse.training.generate_settings import GENERATE
 from autapse.training.model_config import WriterConfig
 
 if TYPE_CHECKING:
     from autapse.models import Generator
+    from autapse.training import Summary
 
 OPTION = "--generate"
-VALIDATED: dict[str, Any] = {"schedule": "plateau", "plateau_patience": 2, "early_stop": 10}
-WITHOUT_VALIDATION: dict[str, Any] = {"schedule": "cosine", "plateau_patience": 0, "early_stop": None, "steps": 1000}
 SHOWN = 5  # sequences of symbols that are printed at the end
 
 
@@ -27,29 +30,32 @@ def as_generation(path: str, words: list[str]) -> list[str] | None:
     return ["--path", path, *(word for word in words if word != OPTION)]
 
 
-def default_model() -> WriterConfig:
-    """The network for people's own sequences."""
-    return WriterConfig(hidden_size=(128,), output_dropout=0.1)
+@dataclass(kw_only=True)
+class GenerateArguments(RunArguments[T, WriterConfig]):
+    """Train a network that generates sequences like those of a file, within --seconds (120).
+
+    The weights with the best validation score are kept, and scored on the test part.
+    """
+
+    training: OmitArgPrefixes[TrainingConfig] = field(default_factory=GENERATE.training_config)
+    model: OmitArgPrefixes[WriterConfig] = field(default_factory=GENERATE.model_config)
 
 
-def default_training() -> TrainingConfig:
-    """The training for people's own sequences: at most two minutes, until validation does not improve any more."""
-    return TrainingConfig(
-        steps=5000,
-        seconds=120.0,
-        batch_size=32,
-        learning_rate=3e-3,
-        **VALIDATED,
-    )
+class GenerateKind(RunKind):
+    """Sequences to generate."""
+
+    def finish(self, console: Any, folder: Path, config: RunConfig, summary: Summary) -> None:
+        finish(console, folder)
 
 
-def settled(config: RunConfig) -> RunConfig:
-    """The config of a run. Without validation data nothing can stop early."""
-    task, training = config.task, config.training
-    if not isinstance(task, OwnSequences) or task.validation:
-        return config
-    usual = all(getattr(training, name) == value for name, value in VALIDATED.items())
-    return replace(config, training=replace(training, **WITHOUT_VALIDATION)) if usual else config
+class OwnSequencesKind(GenerateKind):
+    """The same for people's own sequences."""
+
+    arguments, defaults = GenerateArguments, GENERATE
+
+    def print_look(self, console: Any, config: RunConfig) -> None:
+        assert isinstance(config.task, OwnSequences)
+        print_look(console, config.task)
 
 
 def print_look(console: Any, task: OwnSequences) -> None:
@@ -78,7 +84,7 @@ def _listed(names: tuple[str, ...]) -> str:
     return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
 
-def finish(console: Any, folder: Path, task: Generation) -> None:
+def finish(console: Any, folder: Path) -> None:
     """Print some sequences of symbols, and the command that draws more."""
     from autapse.training import load
 
@@ -87,6 +93,7 @@ def finish(console: Any, folder: Path, task: Generation) -> None:
         console.print("some samples:")
         for text in model.sample(count=SHOWN):
             console.print(f"  {text}")
-    given = {"nothing": "", "vector": " --given VALUE", "sequence": " --given FILE"}[model.depends]
+    value = model.words[0][0] if model.words else "VALUE"
+    given = {"nothing": "", "vector": f" --given {value}", "sequence": " --given FILE"}[model.depends]
     picture = "" if model.classes else " --picture samples.svg"
     console.print(f"more: autapse sample {folder}{given}{picture}")

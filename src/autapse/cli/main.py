@@ -21,6 +21,7 @@ VERBS = {
     "run": "train a network on a task, evaluate it, save it under runs/",
     "compare": "train several networks; print one table, draw one figure",
     "eval": "score a finished or unfinished run on the test set",
+    "diagnose": "look inside the network of a run: gradients, memory, stability, units",
     "resume": "continue a run that was stopped",
     "predict": "apply a trained network to a file of sequences or sentences",
     "sample": "write text with a language model, or draw sequences from a generator",

@@ -28,7 +28,8 @@ class Predict(Trust):
 
     Give the values as they were recorded: the model scales them. If the file has targets, the network does not see
     them, and the score is printed on stderr. A run that forecasts gives the values after the end of each series, with
-    prediction intervals. A run that translates gives one translation per line.
+    prediction intervals. A run that translates gives one translation per line. A run on trees gives them in brackets,
+    with the label of each node.
     """
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
@@ -38,7 +39,8 @@ class Predict(Trust):
     a header for one sequence; .npy [N, T, D] or [T, D]; .npz with `inputs` and, if the sequences differ in length,
     `lengths`; .ts; a .wav file or a folder of them. Sentences: .conllu, or .txt with one word per line and a blank line
     after each sentence. Reviews: .txt with one review per line. To translate: .txt with one text per line, or .tsv with
-    the right translation after a tab. With -, standard input: .csv, .npy or .npz, or .txt if the run is on text."""
+    the right translation after a tab. Trees: .txt with one tree in brackets per line, with or without labels. Images:
+    .npy [N, H, W] or [N, H, W, channels]. With -, standard input: .csv, .npy or .npz, or .txt if the run is on text."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Write the predictions to this new file instead of printing them: .npy, .csv or .json; for sentences .txt. With -,
     print them in the form of a .csv file."""
@@ -77,6 +79,12 @@ def main(words: list[str]) -> None:
     for name in ("beam", "length_penalty", "best"):
         if getattr(args, name) is not None:
             checks.fail(name, "be omitted for a run that does not translate", getattr(args, name))
+    if signature.kind == "trees":
+        _label(args, loaded)
+        return
+    if signature.kind in ("segmentation", "image classification"):
+        _see(args, loaded)
+        return
     model = as_reader(loaded)
     if args.probabilities and not model.has_classes:
         checks.fail("probabilities", "be False for a run that predicts values", True)
@@ -119,6 +127,26 @@ def _translate(args: Predict, model: Any) -> None:
     penalty = 1.0 if args.length_penalty is None else args.length_penalty
     with _opened(args.file, True) as path:
         give_translations(path, model, args.out, beam, penalty, args.best)
+
+
+def _label(args: Predict, model: Any) -> None:
+    from autapse.cli.predict_trees import give_trees
+
+    for name in ("numbers", "steps"):
+        if getattr(args, name):
+            checks.fail(name, "be omitted for a run on trees", getattr(args, name))
+    with _opened(args.file, True) as path:
+        give_trees(path, model, args.out, args.probabilities)
+
+
+def _see(args: Predict, model: Any) -> None:
+    from autapse.cli.predict_images import give_images
+
+    for name in ("steps", "numbers"):
+        if getattr(args, name):
+            checks.fail(name, "be omitted for a run on images", getattr(args, name))
+    with _opened(args.file, False) as path:
+        give_images(path, model, args.out, args.probabilities)
 
 
 @contextmanager

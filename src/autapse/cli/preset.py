@@ -6,10 +6,11 @@ import dataclasses
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from autapse import files
-from autapse.tasks import Archive, Forecast, OwnPairs, OwnSequences, OwnSeries, Task
+from autapse.cli.kind import Preset, RunKind
+from autapse.tasks import Archive, Forecast, OwnPairs, OwnSequences, OwnSeries, OwnTrees, Task
 from autapse.tasks.own import OwnData
 from autapse.training.config import RunConfig
 from autapse.training.model_config import ModelConfig
@@ -17,8 +18,18 @@ from autapse.training.model_config import ModelConfig
 if TYPE_CHECKING:
     from autapse.auto import Choice, Look
 
-Preset = Literal["auto", "none"]
+OF_A_FILE: tuple[type[Task], ...] = (OwnSeries, Forecast, OwnPairs, OwnSequences, OwnTrees)
 ENDS_SEARCH = {"steps", "epochs", *(field.name for field in dataclasses.fields(ModelConfig))} - {"streaming"}
+
+
+class OwnDataKind(RunKind):
+    """Classes and values of one's own data."""
+
+    def print_look(self, console: Any, config: RunConfig) -> None:
+        from autapse.auto import look
+
+        assert isinstance(config.task, OwnData)
+        print_look(console, look(config.task, config.training.seed))
 
 
 def given_options(words: list[str]) -> set[str]:
@@ -36,8 +47,8 @@ def preset_of(task: Task, chosen: Preset | None, given: set[str]) -> Preset:
 
 def run_name(task: Task) -> str:
     """The beginning of the name of a run folder: the file, the data set or the task."""
-    if isinstance(task, OwnSeries | Forecast | OwnPairs | OwnSequences):
-        return Path(task.path).name.partition(".")[0].removesuffix("_TRAIN") or task.name
+    if isinstance(task, OF_A_FILE):
+        return Path(vars(task)["path"]).name.partition(".")[0].removesuffix("_TRAIN") or task.name
     return task.dataset if isinstance(task, Archive) else task.name
 
 

@@ -18,6 +18,7 @@ from autapse.cli.parse import parse, positional, wants_help
 from autapse.cli.run import one_process_only
 
 if TYPE_CHECKING:
+    from autapse.reproduce.recipe import Recipe
     from autapse.reproduce.result import Result
 
 USAGE = """usage: autapse reproduce list [PREFIX]
@@ -81,12 +82,18 @@ def _list(words: list[str]) -> int:
         raise checks.InputError("`autapse reproduce list` takes only the beginning of a recipe's name, as in: rin")
     rows = []
     for recipe in recipes_below(words[0]) if words else all_recipes():
-        model, paper = recipe.settings["model"], recipe.paper
-        sizes = "-".join(map(str, model.get("hidden_size", [])))
-        scores = ", ".join(f"{unit} {value}" for unit, value in paper.items() if unit != "cited") or "no score"
-        rows.append((recipe.id, f"{recipe.settings['task']['name']}, {model['cell']} {sizes}", f"paper: {scores}"))
+        scores = ", ".join(f"{unit} {value}" for unit, value in recipe.paper.items() if unit != "cited") or "no score"
+        rows.append((recipe.id, f"{recipe.settings['task']['name']}, {_network(recipe)}", f"paper: {scores}"))
     print_listing(rows, f"{len(rows)} recipes. To train one: autapse reproduce ID --budget 10m")
     return 0
+
+
+def _network(recipe: Recipe) -> str:
+    """The network of a recipe in a few words."""
+    model = recipe.settings["model"]
+    if "hops" in model:
+        return f"memory network with {model['hops']} hops"
+    return f"{model['cell']} {'-'.join(map(str, model.get('hidden_size', [])))}"
 
 
 def _show(words: list[str]) -> int:

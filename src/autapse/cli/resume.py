@@ -8,11 +8,10 @@ from typing import Annotated
 
 import tyro
 
-from autapse.cli import forecast, translate
+from autapse.cli.kinds import kind_of
 from autapse.cli.parse import Trust, parse
 from autapse.cli.run import speaking_for_all
 from autapse.cli.summary import print_summary
-from autapse.tasks import Forecasting, Translating
 
 
 @dataclass
@@ -49,8 +48,5 @@ def main(words: list[str]) -> int:
             summary = trainer.train()
         if summary:
             print_summary(console, summary, config)
-            if isinstance(config.task, Forecasting):
-                forecast.finish(console, folder, config.task, summary)
-            if isinstance(config.task, Translating):
-                translate.finish(console, folder, config.task)
+            kind_of(config.task).finish(console, folder, config, summary)
     return 0

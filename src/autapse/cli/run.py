@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean, stdev
-from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
-
-import tyro
-from tyro.conf import OmitArgPrefixes
+from typing import TYPE_CHECKING, Any
 
 from autapse import checks, files, terminal
-from autapse.cli import forecast, generate, translate
+from autapse.cli.forecast import as_forecast
+from autapse.cli.generate import as_generation
+from autapse.cli.kind import RunArguments
+from autapse.cli.kinds import kind_of
 from autapse.cli.parse import parse, positional, wants_help
 from autapse.cli.preset import (
-    Preset,
+    OF_A_FILE,
     given_options,
     preset_of,
     print_choice,
@@ -28,30 +28,14 @@ from autapse.cli.preset import (
 from autapse.cli.summary import print_summary
 from autapse.data.catalogue import ARCHIVE, DATA_SETS, misspelt
 from autapse.data.formats.pairs import has_pairs
-from autapse.tasks import (
-    TASKS,
-    Archive,
-    Forecast,
-    Forecasting,
-    Generation,
-    OwnPairs,
-    OwnSequences,
-    OwnSeries,
-    Task,
-    Translating,
-    task_class,
-)
+from autapse.tasks import TASKS, Archive, Forecast, OwnPairs, OwnSequences, OwnSeries, task_class
 from autapse.tasks.own import OwnData
 from autapse.tasks.series import is_own
-from autapse.training.config import RunConfig, TrainingConfig
-from autapse.training.model_config import CellConfig, ModelConfig, TranslatorConfig, WriterConfig, model_config
+from autapse.training.config import RunConfig
 
 if TYPE_CHECKING:
     from autapse.auto import Choice
     from autapse.training.summary import Summary
-
-T = TypeVar("T", bound=Task)
-M = TypeVar("M", bound=CellConfig)
 
 USAGE = """usage: autapse {command} TASK [options]
 
@@ -62,76 +46,6 @@ tasks:
 
 `autapse {command} TASK --help` lists all options, including those of the task."""
 CHOICE = "--task"
-OF_A_FILE = (OwnSeries.name, Forecast.name, OwnPairs.name, OwnSequences.name)
-
-
-@dataclass(kw_only=True)
-class Train(Generic[T]):
-    """The options that run and compare share."""
-
-    @staticmethod
-    def settings(task: type[Task]) -> type:
-        """The class of the settings of a network, which depends on the task."""
-        raise NotImplementedError
-
-    task: OmitArgPrefixes[T]
-    training: OmitArgPrefixes[TrainingConfig] = field(default_factory=TrainingConfig)
-    out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
-    """Folder for the results. It must not exist yet; by default a numbered folder in runs/."""
-
-
-@dataclass(kw_only=True)
-class RunArguments(Train[T], Generic[T, M]):
-    """Train one network on a task. The weights with the best validation score are kept and scored on the test set.
-
-    For your own data, the preset auto looks at the data, compares a handful of networks by cross-validation, and trains
-    the best one on all training data, within --seconds (120). Options that you give stay as they are.
-    """
-
-    model: OmitArgPrefixes[M]
-    preset: Preset | None = None
-    """auto: choose the settings by the data. none: use the settings as they are. By default auto for your own data,
-    unless --steps, --epochs or an option of the network is given."""
-    seeds: int = 1
-    """Train this many times with different seeds, and print the mean score and its standard deviation."""
-
-    def __post_init__(self) -> None:
-        checks.integer("seeds", self.seeds, minimum=1)
-
-    @staticmethod
-    def settings(task: type[Task]) -> type:
-        return model_config(task)
-
-
-@dataclass(kw_only=True)
-class ForecastArguments(RunArguments[T, ModelConfig]):
-    """Train a network that forecasts. The weights with the best validation loss are kept, and scored on the test part.
-
-    The forecasts start as those of ridge regression on the window, and the network learns what is left.
-    """
-
-    training: OmitArgPrefixes[TrainingConfig] = field(default_factory=forecast.default_training)
-    model: OmitArgPrefixes[ModelConfig] = field(default_factory=forecast.default_model)
-
-
-@dataclass(kw_only=True)
-class TranslateArguments(RunArguments[T, TranslatorConfig]):
-    """Train a network that translates your own pairs of texts, within --seconds (100).
-
-    The weights with the best validation loss are kept, and scored on the test part: the symbols to change, to add or to
-    remove, per symbol of the targets.
-    """
-
-    training: OmitArgPrefixes[TrainingConfig] = field(default_factory=translate.default_training)
-    model: OmitArgPrefixes[TranslatorConfig] = field(default_factory=translate.default_model)
-
-
-@dataclass(kw_only=True)
-class GenerateArguments(RunArguments[T, WriterConfig]):
-    """Train a network that generates sequences like those of a file. The best weights in validation are kept."""
-
-    training: OmitArgPrefixes[TrainingConfig] = field(default_factory=generate.default_training)
-    model: OmitArgPrefixes[WriterConfig] = field(default_factory=generate.default_model)
 
 
 def main(words: list[str]) -> int:
@@ -145,26 +59,17 @@ def main(words: list[str]) -> int:
             rule = f"be none for {args.task.name}: auto is for classes and values to predict in your own data"
             checks.fail("preset", rule, preset)
         one_process_only("run --preset auto", "--preset none")
-    config = RunConfig(task=args.task, model=args.model, training=args.training)
-    config = generate.settled(translate.settled(forecast.settled(config)))
+    kind = kind_of(args.task)
+    config = kind.settled(RunConfig(task=args.task, model=args.model, training=args.training))
     with speaking_for_all() as console:
         choice = None
-        if isinstance(args.task, Forecasting):
-            forecast.print_look(console, args.task)
-        if isinstance(args.task, Translating):
-            translate.print_look(console, args.task, args.training.seed)
-        if isinstance(args.task, OwnSequences):
-            generate.print_look(console, args.task)
-        if isinstance(args.task, OwnData):
-            from autapse.auto import look
-
-            if preset == "none":
-                print_look(console, look(args.task, args.training.seed))
-            else:
-                if args.out is not None and args.out.exists():
-                    files.new_folder(args.out)  # refuse it now, not after the search
-                choice = _chosen(config, given, args.seeds, console)
-                config = choice.config
+        if preset == "none":
+            kind.print_look(console, config)
+        else:
+            if args.out is not None and args.out.exists():
+                files.new_folder(args.out)  # refuse it now, not after the search
+            choice = _chosen(config, given, args.seeds, console)
+            config = choice.config
         default = Path("runs") / f"{run_name(args.task)}-{config.model.cell.split(':')[0].lower()}"
         summaries = [
             _train_one(_with_seed(config, seed), choice, console, args.out, default, seed if args.seeds > 1 else None)
@@ -215,12 +120,7 @@ def _train_one(
         if choice:
             write_choice(folder, choice)
         print_summary(console, summary, config)
-        if isinstance(config.task, Forecasting):
-            forecast.finish(console, folder, config.task, summary)
-        if isinstance(config.task, Translating):
-            translate.finish(console, folder, config.task)
-        if isinstance(config.task, Generation):
-            generate.finish(console, folder, config.task)
+        kind_of(config.task).finish(console, folder, config, summary)
         console.print(f"\nrun: {folder}")
     return summary
 
@@ -254,12 +154,9 @@ def parse_task(kind: Any, command: str, words: list[str]) -> Any:
         task = task_class(name)
     except checks.InputError as error:
         raise checks.InputError(f"{error} {_what_else(name, command)}".rstrip()) from None
-    if kind is RunArguments and issubclass(task, Forecasting):
-        return parse(ForecastArguments[task], f"{command} {name}", rest)  # type: ignore[valid-type]
-    if kind is RunArguments and issubclass(task, Translating):
-        return parse(TranslateArguments[task], f"{command} {name}", rest)  # type: ignore[valid-type]
-    if kind is RunArguments and issubclass(task, OwnSequences):
-        return parse(GenerateArguments[task], f"{command} {name}", rest)  # type: ignore[valid-type]
+    special: Any = kind_of(task).arguments
+    if kind is RunArguments and special is not RunArguments:
+        return parse(special[task], f"{command} {name}", rest)
     return parse(kind[task, kind.settings(task)], f"{command} {name}", rest)
 
 
@@ -267,10 +164,10 @@ def _series(word: str, rest: list[str]) -> tuple[str, list[str]]:
     """The task and its options for a word that is a file, or a data set of the archive."""
     chosen, others = _chosen_task(rest)
     if chosen is not None:
-        return checks.one_of(CHOICE, chosen, OF_A_FILE), ["--path", word, *others]
+        return checks.one_of(CHOICE, chosen, [task.name for task in OF_A_FILE]), ["--path", word, *others]
     for task, options in (
-        (Forecast, forecast.as_forecast(word, rest)),
-        (OwnSequences, generate.as_generation(word, rest)),
+        (Forecast, as_forecast(word, rest)),
+        (OwnSequences, as_generation(word, rest)),
     ):
         if options is not None:
             return task.name, options
@@ -295,10 +192,14 @@ def _chosen_task(words: list[str]) -> tuple[str | None, list[str]]:
 
 def _what_else(word: str, command: str) -> str:
     """A hint for a word that is not a task."""
+    archive = [name.removeprefix(f"{ARCHIVE}/") for name in DATA_SETS if name.startswith(f"{ARCHIVE}/")]
+    same = next((name for name in archive if name.lower() == word.lower()), None)
+    if same is not None:
+        return f"The data set is called {same}."
     if checks.closest(word, TASKS):
         return ""
     if misspelt(word):
-        return checks.closest(word, (name.removeprefix(f"{ARCHIVE}/") for name in DATA_SETS))
+        return checks.closest(word, archive)
     if "." in word or "/" in word:
         return "The name of your own file must end in .ts, .tsv, .csv, .npz, .parquet or .txt."
     meant = f"For a data set of the UEA and UCR archive: autapse {command} {Archive.name} --dataset {word}"

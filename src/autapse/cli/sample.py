@@ -15,7 +15,7 @@ def main(words: list[str]) -> None:
     _check_amounts(args)
     from autapse.cli.sample_sequences import write_sequences
     from autapse.cli.sample_text import write_text
-    from autapse.models import Generator, LanguageModel
+    from autapse.models import EncoderDecoder, Generator, LanguageModel
     from autapse.training import load_run
 
     model, config, signature = load_run(args.run, trust=args.trust)
@@ -28,6 +28,8 @@ def main(words: list[str]) -> None:
     else:
         what = "neither a language model nor a generator"
         remedy = "Train one: autapse run ptb, autapse run strokes, or autapse run my.txt."
+        if isinstance(model, EncoderDecoder):
+            remedy = f"It translates: autapse predict {args.run} FILE."
         raise checks.InputError(f"{args.run} is a run on {config.task.name}, {what}. {remedy}")
 
 

@@ -51,6 +51,8 @@ def print_scores(console: Any, summary: Summary) -> None:
     if summary.symbol_error_rate is not None:
         symbols, sequences = summary.symbol_error_rate, summary.wrong_sequences
         console.print(f"wrong sequences {sequences:.4f}, symbol error rate {symbols:.4f}")
+    if summary.root_error is not None and summary.node_error is not None:
+        console.print(f"error rate of roots {summary.root_error:.4f}, of all nodes {summary.node_error:.4f}")
     if summary.nats_per_sequence is not None:
         console.print(f"{summary.nats_per_sequence:.4g} nats per sequence")
     if summary.free_running_error is not None:

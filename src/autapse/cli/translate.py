@@ -2,40 +2,52 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from tyro.conf import OmitArgPrefixes
 
 from autapse import checks
+from autapse.cli.kind import RunArguments, RunKind, T
 from autapse.tasks.translate import TextSide, Translating
 from autapse.training.config import RunConfig, TrainingConfig
 from autapse.training.model_config import TranslatorConfig
-from autapse.training.translate_settings import MODEL, TRAINING, WITHOUT_VALIDATION
+from autapse.training.translate_settings import TRANSLATE
 
 if TYPE_CHECKING:
     from autapse.models import EncoderDecoder
+    from autapse.training import Summary
 
 SHOWN = 5  # test pairs that are printed
 DRAWN = 2  # test pairs in the picture
 
 
-def default_model() -> TranslatorConfig:
-    """The network for pairs of texts."""
-    return TranslatorConfig(**MODEL)
+@dataclass(kw_only=True)
+class TranslateArguments(RunArguments[T, TranslatorConfig]):
+    """Train a network that translates your own pairs of texts, within --seconds (100).
+
+    The weights with the best validation loss are kept, and scored on the test part: the symbols to change, to add or to
+    remove, per symbol of the targets.
+    """
+
+    training: OmitArgPrefixes[TrainingConfig] = field(default_factory=TRANSLATE.training_config)
+    model: OmitArgPrefixes[TranslatorConfig] = field(default_factory=TRANSLATE.model_config)
 
 
-def default_training() -> TrainingConfig:
-    """The training for pairs of texts."""
-    return TrainingConfig(**TRAINING)
+class TranslateKind(RunKind):
+    """Pairs of texts."""
 
+    arguments, defaults = TranslateArguments, TRANSLATE
 
-def settled(config: RunConfig) -> RunConfig:
-    """The config of a run. Without validation data nothing can stop early or be selected."""
-    if not isinstance(config.task, Translating) or config.task.validation:
-        return config
-    return replace(config, training=replace(config.training, **WITHOUT_VALIDATION))
+    def print_look(self, console: Any, config: RunConfig) -> None:
+        assert isinstance(config.task, Translating)
+        print_look(console, config.task, config.training.seed)
+
+    def finish(self, console: Any, folder: Path, config: RunConfig, summary: Summary) -> None:
+        assert isinstance(config.task, Translating)
+        finish(console, folder, config.task)
 
 
 def print_look(console: Any, task: Translating, seed: int) -> None:

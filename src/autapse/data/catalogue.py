@@ -248,6 +248,24 @@ e266e515a0a7547657ed3d90d9ba46487d6bd251f27ad4269d4e8a427c8555cd 1804515 en_ewt-
     ),
 )
 
+_SST = DataSet(
+    name="sst",
+    title="Stanford Sentiment Treebank, 8544 / 1101 / 2210 parsed sentences with a sentiment for each phrase",
+    home="https://nlp.stanford.edu/sentiment/",
+    licence="none stated",
+    citation="Socher, Perelygin, Wu, Chuang, Manning, Ng, Potts: Recursive deep models for sentiment, 2013",
+    forms=(
+        _files(
+            """
+e2f3f41b0b1e6d4dddc0effe3bfc2d27ed8928079aa9a03d652311614fc5feb7 2160058 train.txt
+0e9336aed6e4730e19f58d00a77b3f0297efdb755f7b5e598c98a05e3f97ea40 280825 dev.txt
+6e54806dee95cf80cd918e7dfb3f6770f6df24bf826f289a4d1f709e1c8f6761 559614 test.txt
+"""
+        ),
+    ),
+    instructions="Download trainDevTestTrees_PTB.zip there, and take the three files from its folder trees/.",
+)
+
 _BABI = DataSet(
     name="babi",
     title="bAbI question answering, 20 tasks of 1000 + 1000 questions",
@@ -412,5 +430,5 @@ def _series(name: str, title: str) -> DataSet:
 
 
 _SERIES = [_series(name, title) for name, title in _SERIES_TITLES.items()]
-_ALL = (_MNIST, _FASHION, _CIFAR, _HAR, _HAPT, _DSA, _PTB, _EWT, _BABI, *_SERIES, _SPEECH, _YELP, _IMDB)
+_ALL = (_MNIST, _FASHION, _CIFAR, _HAR, _HAPT, _DSA, _PTB, _EWT, _BABI, _SST, *_SERIES, _SPEECH, _YELP, _IMDB)
 DATA_SETS = {each.name: each for each in _ALL}

@@ -75,7 +75,7 @@ def contraction(
     >>> contraction(autapse.ERNN(3, 8, inner_steps=2), torch.randn(5, 2, 3)).norm.shape
     torch.Size([5, 2])
     """
-    cell, x = _single(rule, x)
+    cell, x = single_rule(rule, x)
     learned = eta is None and cell.inner_steps is not None
     rate: Any = cell.rates() if learned else checks.number("eta", 1.0 if eta is None else eta)
     default = cell.inner_steps if learned and cell.inner_steps else 10
@@ -87,14 +87,14 @@ def contraction(
     rows = []
     for t, u_t in enumerate(u):
         rates = [rate_at(rate, t, k) for k in range(iterations)]
-        settled, converged, following = _equilibrium(cell, previous, u_t, weights, t)
+        settled, converged, following = equilibrium_of(cell, previous, u_t, weights, t)
         norm, ratio, residual = _measure(cell, previous, u_t, weights, rates)
         rows.append((norm, _norm(cell, settled, previous, u_t, weights, rates[-1]), ratio, residual, converged))
         previous = following
     return Contraction(rate, *(torch.stack(column) for column in zip(*rows, strict=True)))
 
 
-def _equilibrium(
+def equilibrium_of(
     cell: EquilibriumRule | ERNN, previous: Tensor, u: Tensor, weights: Any, t: int
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The equilibrium of a step, whether it was found, and the state that the network goes on from."""
@@ -131,7 +131,8 @@ def _norm(
     return torch.linalg.matrix_norm((1 - eta) * identity + eta * feedback, ord=2)
 
 
-def _single(rule: Any, x: Tensor) -> tuple[EquilibriumRule | ERNN, Tensor]:
+def single_rule(rule: Any, x: Tensor) -> tuple[EquilibriumRule | ERNN, Tensor]:
+    """The rule of a layer of one cell, or a rule itself, and its input [T, B, D]."""
     if isinstance(rule, Recurrent):
         if len(rule.cells) != 1:
             remedy = 'Pass one of its cells, as in layer.cells["l0"], with the input that it gets.'

@@ -16,10 +16,20 @@ import torch
 from torch import Tensor
 
 from autapse import checks
-from autapse.cells import Cell, Deep
+from autapse.cells import Cell, Clockwork, Deep, TimeDelay
 from autapse.cells.deep_step import DeepStep
 from autapse.cells.maps import Maps
-from autapse.forms import GatedRecurrent, Leaky, LongShortTerm, SharedGate, State, Transitions, UpdateGate
+from autapse.forms import (
+    Delays,
+    GatedRecurrent,
+    Leaky,
+    LongShortTerm,
+    PreActivation,
+    SharedGate,
+    State,
+    Transitions,
+    UpdateGate,
+)
 from autapse.layers import Recurrent
 
 FAR = math.inf  # the distance of what the input does not reach
@@ -77,7 +87,8 @@ def shortest_path(layer: Recurrent, lag: int) -> ShortestPath:
     rows = [torch.full((layer.input_size,), FAR) for _ in range(before + 1 + after)]
     rows[before].zero_()
     for keys in layer._keys:
-        outputs = [_scan(layer.cells[key], rows, reverse=n == 1) for n, key in enumerate(keys)]
+        starts = (-before, -after)  # the input is at position 0, where every group of a clockwork network changes
+        outputs = [_scan(layer.cells[key], rows, starts[n], reverse=n == 1) for n, key in enumerate(keys)]
         rows = [torch.cat(parts) for parts in zip(*outputs, strict=True)]
     sign = 1 if lag >= 0 else -1
     lengths = [float(rows[before + sign * step].amin()) for step in range(abs(lag) + 1)]
@@ -96,15 +107,18 @@ def _check(layer: Any) -> None:
         checks.fail("layer", rule, layer.cell_class.__name__)
 
 
-def _scan(cell: Cell, rows: Sequence[Tensor], reverse: bool) -> list[Tensor]:
+def _scan(cell: Cell, rows: Sequence[Tensor], start: int, reverse: bool) -> list[Tensor]:
     """The distance of the output at each position."""
     weights, count = cell.prepare(), len(cell.state_sizes)
     carried = tuple(torch.full((size,), FAR) for size in cell.carried_sizes)
     outputs = []
-    for row in reversed(rows) if reverse else rows:
+    for t, row in enumerate(reversed(rows) if reverse else rows, start):
         u = _driven(cell, row)
-        read = [s for offset in cell.stencil for s in carried[count * (-offset - 1) : count * -offset]]
-        carried = (*_after(cell, weights, u, tuple(read)), *carried)[: len(carried)]
+        if isinstance(cell, TimeDelay):
+            carried = _after_window(cell, u, carried[1])
+        else:
+            read = [s for offset in cell.stencil for s in carried[count * (-offset - 1) : count * -offset]]
+            carried = (*_after(cell, weights, u, tuple(read), t), *carried)[: len(carried)]
         outputs.append(_output(cell, carried[:count]))
     return outputs[::-1] if reverse else outputs
 
@@ -121,18 +135,36 @@ def _driven(cell: Cell, x: Tensor) -> Tensor:
     return x if affine is None else _through(affine[0], x)
 
 
-def _after(cell: Cell, weights: Any, u: Tensor, read: State) -> State:
-    """The states after a step."""
+def _after(cell: Cell, weights: Any, u: Tensor, read: State, t: int) -> State:
+    """The states after the step at position t."""
+    if type(cell) is Clockwork:
+        return _after_clockwork(cell, weights, u, read[0], t)
     form = cell.fused(weights)
     if type(form) in _step.registry:
         return _step(form, u, read)
-    return _on_graph(cell, lambda drive, *states: cell.step(drive, states, weights, 0), [u, *read])
+    return _on_graph(cell, lambda drive, *states: cell.step(drive, states, weights, t), [u, *read])
+
+
+def _after_clockwork(cell: Clockwork, weights: Sequence[Tensor], u: Tensor, h: Tensor, t: int) -> State:
+    parts, first = [], 0
+    for period, size, matrix in zip(cell.periods, cell.group_sizes, weights, strict=True):
+        own = slice(first, first + size)
+        read = _least(u[own], _through(matrix, h[first:])) + _cost(cell.nonlinearity)
+        parts.append(h[own] if t % period else read)
+        first += size
+    return (torch.cat(parts),)
+
+
+def _after_window(cell: TimeDelay, u: Tensor, ahead: Tensor) -> State:
+    size = cell.hidden_size
+    h = _mapped(cell.maps, _least(u[:size], ahead[:size]) + _cost(cell.nonlinearity))
+    return h, _least(u[size:], torch.cat([ahead[size:], torch.full((size,), FAR)]))
 
 
 def _output(cell: Cell, state: State) -> Tensor:
     if isinstance(cell, Deep):
         return _mapped(cell.output_maps, _output(cell.inner, state)[cell.first_output :])
-    return state[0] if type(cell).output is Cell.output else _on_graph(cell, lambda *s: cell.output(s), state)[0]
+    return state[0] if cell.outputs_state else _on_graph(cell, lambda *s: cell.output(s), state)[0]
 
 
 def _mapped(maps: Maps, g: Tensor) -> Tensor:
@@ -179,6 +211,13 @@ def _(form: Leaky, u: Tensor, state: State) -> State:
 
 
 @_step.register
+def _(form: PreActivation, u: Tensor, state: State) -> State:
+    (s,) = state
+    y = s + _cost(form.activation)
+    return (_least(_kept(form.alpha, _least(u, _through(form.matrix, y))), _kept(form.beta, s)),)
+
+
+@_step.register
 def _(form: Transitions, u: Tensor, state: State) -> State:
     (g,) = state
     cost = _cost(form.activation)
@@ -218,8 +257,15 @@ def _(form: LongShortTerm, u: Tensor, state: State) -> State:
 
 
 @_step.register
+def _(form: Delays, u: Tensor, state: State) -> State:
+    h, *earlier = state
+    read = [_through(matrix, past) for matrix, past in zip(form.matrices, earlier, strict=True)]
+    return _step(form.base, _least(u, *read), (h,))
+
+
+@_step.register
 def _(form: DeepStep, u: Tensor, state: State) -> State:
-    h, *others = _after(form.cell, form.weights, u, state)
+    h, *others = _after(form.cell, form.weights, u, state, 0)
     for matrix in form.matrices:
         y = _through(matrix, h) + _cost(form.activation)
         h = _least(y, h) if form.skip else y

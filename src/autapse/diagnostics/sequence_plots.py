@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from autapse import files
-from autapse.diagnostics.plots import new_figure, saved
+from autapse.diagnostics.figures.base import new_figure, write_figure
 from autapse.tasks.strokes import COLUMNS, pen_lines
 
 ACROSS = 10  # drawings in a row
@@ -42,7 +40,7 @@ def plot_drawings(path: Path, drawings: Sequence[np.ndarray], titles: Sequence[s
         axes.set_aspect("equal")
         if titles:
             axes.set_title(titles[n], fontsize="small")
-    _write(path, figure)
+    write_figure(path, figure)
 
 
 def plot_series(path: Path, series: Sequence[np.ndarray], columns: Sequence[str]) -> None:
@@ -62,7 +60,7 @@ def plot_series(path: Path, series: Sequence[np.ndarray], columns: Sequence[str]
         axes.set_ylabel(name)
         axes.grid(alpha=0.3)
     axes.set_xlabel("step")
-    _write(path, figure)
+    write_figure(path, figure)
 
 
 def plot_lengths(path: Path, true: np.ndarray, generated: Mapping[str, np.ndarray]) -> None:
@@ -83,12 +81,4 @@ def plot_lengths(path: Path, true: np.ndarray, generated: Mapping[str, np.ndarra
         axes.set(title=f"{name}: distance {distance:.3f}", xlabel="length")
     figure.axes[0].set_ylabel("share of sequences")
     figure.axes[0].legend(fontsize="small")
-    _write(path, figure)
-
-
-def _write(path: Path, figure: Any) -> None:
-    import matplotlib as mpl
-
-    options = {"metadata": {"Date": None}} if path.suffix == ".svg" else {"dpi": 150}
-    with mpl.rc_context({"svg.hashsalt": "autapse", "svg.fonttype": "none"}):
-        files.write_bytes(path, saved(figure, format=path.suffix.removeprefix("."), **options))
+    write_figure(path, figure)

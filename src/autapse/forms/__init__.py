@@ -2,9 +2,11 @@
 
 from autapse.forms.activations import ACTIVATIONS, Activation, modrelu
 from autapse.forms.base import Affine, Form, State
+from autapse.forms.delays import Delays
 from autapse.forms.gru import GatedRecurrent
 from autapse.forms.leaky import Leaky
 from autapse.forms.lstm import LongShortTerm
+from autapse.forms.pre_activation import PreActivation
 from autapse.forms.shared_gate import SharedGate
 from autapse.forms.transitions import Transitions
 from autapse.forms.ugrnn import UpdateGate
@@ -14,10 +16,12 @@ __all__ = [
     "ACTIVATIONS",
     "Activation",
     "Affine",
+    "Delays",
     "Form",
     "GatedRecurrent",
     "Leaky",
     "LongShortTerm",
+    "PreActivation",
     "SharedGate",
     "State",
     "Transitions",
@@ -26,4 +30,4 @@ __all__ = [
 ]
 
 # The forms that have a kernel, in the order of native/src/abi.h.
-KERNELS[:] = Leaky, Transitions, SharedGate, UpdateGate, GatedRecurrent, LongShortTerm
+KERNELS[:] = Leaky, Transitions, SharedGate, UpdateGate, GatedRecurrent, LongShortTerm, Delays, PreActivation

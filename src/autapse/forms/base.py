@@ -42,6 +42,7 @@ class Form:
     gates: ClassVar[int] = 1  # parts of the drive, each H columns wide
     activations: ClassVar[Sequence[str]] = ACTIVATIONS[:4]  # those of the kernel: the first ones of ACTIVATIONS
     most_inner: ClassVar[int] = 1  # largest number of inner steps or maps of the kernel
+    most_delays: ClassVar[int] = 0  # largest number of delays of the kernel
 
     def operands(self, steps: int, start: int) -> tuple[FormOperands, Kind]:
         """What the kernel takes for `steps` steps from position `start`."""
@@ -60,6 +61,10 @@ class Form:
         weight, bias = (None, None) if affine is None else affine
         h0, c0 = state if len(state) > 1 else (state[0], None)
         return Operands(x, weight, bias, h0, c0, *operands), kind
+
+    def ends(self, h: Tensor, last: State, state: State, sizes: Sequence[int], reverse: bool) -> State:
+        """All that sequences carry at their ends, from the states h of all steps and the last states."""
+        return last
 
     @classmethod
     def from_operands(cls, operands: Operands, kind: Kind) -> Self:

@@ -62,15 +62,20 @@ class Leaky(Form):
 
     def jacobian(self, u: Tensor, state: State, t: Position) -> Tensor:
         (h,) = state
-        total = torch.eye(h.shape[-1], dtype=h.dtype, device=h.device).expand(h.shape[0], -1, -1)
+        return self.jacobians(u, h, t)[0]
+
+    def jacobians(self, u: Tensor, h: Tensor, t: Position) -> tuple[Tensor, Tensor]:  # [B, H, H] each
+        """∂h'/∂h and ∂h'/∂u of a step, in closed form."""
+        by_state = torch.eye(h.shape[-1], dtype=h.dtype, device=h.device).expand(h.shape[0], -1, -1)
+        by_drive = torch.zeros_like(by_state)
         for k in range(self.inner_steps):
             y = self._activate(self._driven(u, h))
             alpha, beta = self._mixing_at(t, k)
-            total = (
-                rows(alpha * self._slope(y), self._dense(h.shape[-1])) + diagonal(beta * torch.ones_like(h))
-            ) @ total
+            slope = alpha * self._slope(y)
+            one = rows(slope, self._dense(h.shape[-1])) + diagonal(beta * torch.ones_like(h))
+            by_state, by_drive = one @ by_state, one @ by_drive + diagonal(slope)
             h = _mix(y, h, alpha, beta)
-        return total
+        return by_state, by_drive
 
     def operands(self, steps: int, start: int) -> tuple[FormOperands, Kind]:
         alpha, beta, per_step = self._mixing(steps, start)

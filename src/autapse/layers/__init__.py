@@ -72,6 +72,18 @@ class Deep(Layer):
     cell_type = cells.Deep
 
 
+class Clockwork(Layer):
+    cell_type = cells.Clockwork
+
+
+class TimeDelay(Layer):
+    cell_type = cells.TimeDelay
+
+
+class Delayed(Layer):
+    cell_type = cells.Delayed
+
+
 class Liquid(Layer):
     cell_type = cells.Liquid
 
@@ -89,7 +101,9 @@ __all__ = [
     "RNN",
     "UGRNN",
     "Antisymmetric",
+    "Clockwork",
     "Deep",
+    "Delayed",
     "Equilibrium",
     "EquilibriumLinear",
     "EquilibriumTanh",
@@ -109,5 +123,6 @@ __all__ = [
     "Reservoir",
     "SpectralRNN",
     "Stream",
+    "TimeDelay",
     "from_torch",
 ]

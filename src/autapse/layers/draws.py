@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
 
 from torch import Tensor
-
-from autapse import checks
-
-if TYPE_CHECKING:
-    from autapse.layers.recurrent import Recurrent
 
 _noted: ContextVar[list[Tensor] | None] = ContextVar("noted", default=None)
 
@@ -46,10 +40,3 @@ def note_draws(log_probability: Tensor) -> None:  # [B]
     draws = _noted.get()
     if draws is not None:
         draws.append(log_probability)
-
-
-def check_no_draws(layer: Recurrent, reason: str) -> None:
-    """Raise an error for a layer whose draws are trained by REINFORCE, where a model cannot do that."""
-    if layer.learns_draws:
-        rule = f"draw nothing that is trained by REINFORCE: {reason}"
-        checks.fail("cell", rule, layer, "With a memory, use hard=straight-through.")

@@ -220,7 +220,7 @@ class Recurrent(nn.Module):
     @property
     def reads_state(self) -> bool:
         """Whether a step depends on other steps. Otherwise h0 has no effect."""
-        return bool(self.cell_class.stencil)
+        return any(cell.stencil or cell.carried_sizes != cell.state_sizes for cell in self.cells.values())
 
     @property
     def depends_on_position(self) -> bool:

@@ -42,12 +42,15 @@ LAYERS: dict[str, type[Layer]] = {
         layers.SpectralRNN,
         layers.LeakyRNN,
         layers.Deep,
+        layers.Delayed,
+        layers.Clockwork,
         layers.Memory,
         layers.Reservoir,
         layers.Liquid,
         layers.ImplicitGRU,
         layers.ImplicitLSTM,
         layers.Feedforward,
+        layers.TimeDelay,
     )
 }
 

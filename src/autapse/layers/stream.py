@@ -42,8 +42,14 @@ class Stream:
         self.reset()
 
     @torch.no_grad()
-    def reset(self, h0: Any = None) -> None:
-        """Return to position 0, with zero states or `h0` in the format of the layer's h0."""
+    def reset(self, h0: Any = None, position: int = 0) -> None:
+        """Return to the start, or to another position, with zero states or `h0` in the format of the layer's h0.
+
+        Args:
+            h0: the states; None for zeros.
+            position: the position of the next step, for networks that depend on it.
+        """
+        position = checks.integer("position", position, minimum=0)
         self._layer._check_parameters()
         # A copy: after a training step in place, a stream must not have some old weights and some new ones.
         cells = {key: copy.deepcopy(cell).eval() for key, cell in self._layer.cells.items()}
@@ -53,7 +59,7 @@ class Stream:
         self._batch = SequenceBatch(like.new_zeros(0, self._layer.input_size), [], self.batch_size)
         states = self._layer._initial(h0, self._batch)
         self._steppers = [make_stepper(cell, states[key], self._batch.rows) for key, cell in cells.items()]
-        self.position = 0
+        self.position = position
 
     @property
     def state(self) -> Any:

@@ -11,6 +11,7 @@ from autapse.models.feeding import Free, Scheduled, Teacher
 from autapse.models.forecaster import Forecaster
 from autapse.models.generator import Generator
 from autapse.models.heads import Draw
+from autapse.models.images import ImageClassifier, Segmenter
 from autapse.models.language_model import LanguageModel
 from autapse.models.memory_network import MemoryNetwork
 from autapse.models.model import Model
@@ -20,6 +21,7 @@ from autapse.models.regressor import Regressor, StepRegressor
 from autapse.models.stream import ModelStream
 from autapse.models.tagger import Tagger
 from autapse.models.texts import Translation
+from autapse.models.trees import TreeTagger
 
 MODELS: dict[str, type[SequenceModel]] = {  # those that read a sequence, by kind of task
     "classification": Classifier,
@@ -45,6 +47,7 @@ __all__ = [
     "Free",
     "Generator",
     "Hypotheses",
+    "ImageClassifier",
     "LanguageModel",
     "MemoryNetwork",
     "Model",
@@ -53,9 +56,11 @@ __all__ = [
     "QuestionAnswering",
     "Regressor",
     "Scheduled",
+    "Segmenter",
     "SequenceModel",
     "StepRegressor",
     "Tagger",
     "Teacher",
     "Translation",
+    "TreeTagger",
 ]

@@ -161,7 +161,8 @@ class SequenceModel(Model):
         self.head = nn.Linear(read, output_size, **where)
         for layer in self.layers():
             initialise(layer, initialisation)
-        self.baseline = RunningBaseline(**where) if any(layer.learns_draws for layer in self.layers()) else None
+        if any(layer.learns_draws for layer in self.layers()):
+            self.baseline = RunningBaseline(**where)
 
     def _check_plain(self, **settings: Any) -> None:
         """Raise an error for settings that this kind of model does not have."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from autapse import checks
+from autapse.layers.recurrent import Recurrent
+
 SLOW = 0.05  # how fast the baseline follows the loss, once it has seen some steps
 
 
@@ -49,3 +52,10 @@ class RunningBaseline(nn.Module):
         """Include the mean loss per target of one more step."""
         self.steps += 1
         self.mean += max(SLOW, 1 / int(self.steps)) * (loss - self.mean)
+
+
+def check_no_draws(layer: Recurrent, reason: str) -> None:
+    """Raise an error for a layer whose draws are trained by REINFORCE, where a model cannot do that."""
+    if layer.learns_draws:
+        rule = f"draw nothing that is trained by REINFORCE: {reason}"
+        checks.fail("cell", rule, layer, "With a memory, use hard=straight-through.")

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from autapse import checks
-from autapse.layers.draws import check_no_draws
 from autapse.layers.recurrent import Recurrent
 from autapse.layers.registry import make_layer
 from autapse.models.base import Network
+from autapse.models.baseline import check_no_draws
 from autapse.models.bridge import Bridge, Map
 from autapse.models.heads import MISSING, Categorical, Draw, Head, Mixture
 from autapse.models.initialise import initialise

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from autapse import checks
-from autapse.layers.draws import check_no_draws
 from autapse.layers.recurrent import Recurrent
 from autapse.layers.registry import make_layer
 from autapse.models.attention import NONE, Attention, When
 from autapse.models.base import Network
+from autapse.models.baseline import check_no_draws
 from autapse.models.beam import Hypotheses, beam_search
 from autapse.models.decoder import WRITES, Conditions, Decoder, Elements
 from autapse.models.decoder_model import DecoderModel

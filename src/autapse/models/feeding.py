@@ -148,7 +148,7 @@ class Free(Feeding):
 
     def _check(self, decoder: Decoder, given: Conditions) -> None:
         layer = decoder.layer
-        if layer.depends_on_position or any(cell.steps_back > 1 for cell in layer.cells.values()):
+        if layer.depends_on_position or any(c.carried_sizes != c.state_sizes for c in layer.cells.values()):
             rule = "be teacher or scheduled for a network that depends on the position or on older states"
             checks.fail("feeding", rule, self)
         if given.attend is not None:

@@ -9,12 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from autapse import checks
-from autapse.layers.draws import check_no_draws
 from autapse.layers.recurrent import Recurrent
 from autapse.layers.registry import make_layer
 from autapse.models.base import UNITS, Network, SequenceModel
+from autapse.models.baseline import check_no_draws
 from autapse.models.initialise import initialise
 from autapse.models.inputs import Inputs, check_input
+from autapse.models.model import Model
 
 ENCODERS = ("position", "bag", "cell")
 TYINGS = ("adjacent", "layer-wise")
@@ -100,7 +101,7 @@ class MemoryNetwork(SequenceModel):
         dtype: torch.dtype | None = None,
         **others: Any,
     ) -> None:
-        nn.Module.__init__(self)
+        Model.__init__(self)
         where: dict[str, Any] = {"device": device, "dtype": dtype}
         _check_defaults(others)
         if (input_size, len(vocabularies), len(embedding_size)) != (1, 1, 1):
@@ -124,7 +125,7 @@ class MemoryNetwork(SequenceModel):
         self.register_buffer("linear", torch.zeros((), dtype=torch.bool, device=device))
         self.output_dropout = nn.Dropout(output_dropout)
         self.head = nn.Linear(self.size, checks.integer("output_size", output_size, minimum=1), **where)
-        self.front = self.readout = self.front_readout = self.output_norm = self.baseline = None
+        self.front = self.readout = self.front_readout = self.output_norm = None
         self.streaming = False
 
     def _make_reader(self, cell: Network, hidden_size: Any, stack: dict[str, Any], initialisation: str) -> Recurrent:

@@ -34,6 +34,10 @@ class Model(nn.Module):
     channels: tuple[str, ...] = ()
     """Names of the input channels; empty if they have no names."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.baseline: RunningBaseline | None = None  # for layers that draw random numbers with trained probabilities
+
     @abstractmethod
     def layers(self) -> list[Recurrent]:
         """The recurrent layers."""
@@ -67,9 +71,6 @@ class Model(nn.Module):
 
     def set_progress(self, share: float) -> None:
         """Called before each training step with the share of the training that is done; for settings that follow it."""
-
-    baseline: RunningBaseline | None = None
-    """What losses are compared with, if the layers draw random numbers whose probabilities are trained."""
 
     def surrogate(self, losses: Tensor, counts: Tensor, draws: Sequence[Tensor]) -> Tensor:
         """What the random choices of the layers add to the loss, for the gradient of their probabilities.

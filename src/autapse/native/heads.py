@@ -111,7 +111,8 @@ class _Access(torch.autograd.Function):
         problem.new_memory, problem.new_address = new_memory.data_ptr(), new_addresses.data_ptr()
         problem.read = read.data_ptr()
         library.run("heads_forward", problem)
-        ctx.save_for_backward(*held, new_memory, new_addresses)
+        # The tensors as they were given: contiguous copies would have no history to differentiate twice.
+        ctx.save_for_backward(numbers, memory, addresses, new_memory, new_addresses)
         ctx.kind, ctx.reference = kind, reference
         ctx.set_materialize_grads(False)
         return new_memory, new_addresses, read

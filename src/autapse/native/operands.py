@@ -19,6 +19,8 @@ ACTIVATIONS = ("tanh", "relu", "sigmoid", "identity", "modrelu")
 DTYPES = (torch.float32, torch.float64)
 INDICES = ("sizes", "pattern")  # tensors of integers, whose values the C++ code checks
 MOST_INNER = 1 << 20  # inner steps or maps; more could overflow a size
+MOST_DELAYS = 32  # as in src/abi.h
+LONGEST_DELAY = 1 << 20  # in steps
 
 
 class Operands(NamedTuple):
@@ -34,7 +36,8 @@ class Operands(NamedTuple):
     projection: Tensor | None
     alpha: Tensor | None
     beta: Tensor | None
-    pattern: Tensor | None  # [2, n] int64: row and column of each entry of a sparse matrix [n]
+    pattern: Tensor | None = None  # [2, n] int64: row and column of each entry of a sparse matrix [n]
+    history: Tensor | None = None
 
 
 class FormOperands(NamedTuple):
@@ -46,6 +49,7 @@ class FormOperands(NamedTuple):
     alpha: Tensor | None = None
     beta: Tensor | None = None
     pattern: Tensor | None = None
+    history: Tensor | None = None  # the states before h0
 
 
 class Kind(NamedTuple):
@@ -58,6 +62,7 @@ class Kind(NamedTuple):
     per_step: bool = False  # leaky: alpha and beta are [T, K], not [H]
     reverse: bool = False  # the last step comes first; for sequences of one length
     skip: bool = False  # chain: each map but the first adds what it reads
+    delays: tuple[int, ...] = ()  # delayed: each above 1
 
 
 class Extent(NamedTuple):
@@ -83,6 +88,7 @@ class KernelForm(Protocol):
     gates: ClassVar[int]  # parts of the drive, each H columns wide
     activations: ClassVar[Sequence[str]]  # first ones of ACTIVATIONS
     most_inner: ClassVar[int]
+    most_delays: ClassVar[int]
 
     @staticmethod
     def operand_shapes(kind: Kind, extent: Extent, given: dict[str, Any]) -> tuple[Shapes, Shapes]:
@@ -146,6 +152,10 @@ def _check_kind(kind: Kind) -> None:
         checks.fail("activation", rule, kind.activation)
     if not 1 <= kind.inner <= form.most_inner:
         checks.fail("inner", f"be from 1 to {form.most_inner} for the form {form.name}", kind.inner)
+    if len(kind.delays) > form.most_delays or (form.most_delays and not kind.delays):
+        checks.fail("delays", f"be at most {form.most_delays} for the form {form.name}", len(kind.delays))
+    if not all(1 < delay <= LONGEST_DELAY for delay in kind.delays):
+        checks.fail("delays", f"be above 1 and at most {LONGEST_DELAY}", kind.delays)
 
 
 def _shapes_of(kind: Kind, extent: Extent, given: dict[str, Any]) -> tuple[Shapes, Shapes]:  # needed, optional

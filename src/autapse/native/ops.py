@@ -35,9 +35,9 @@ Scan = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]  # h, h_n, c, c_n, reserve;
 
 _OPERANDS = (
     "Tensor x, Tensor? weight, Tensor? bias, Tensor h0, Tensor? c0, Tensor matrix, Tensor? offset, Tensor? projection, "
-    "Tensor? alpha, Tensor? beta, Tensor? pattern"
+    "Tensor? alpha, Tensor? beta, Tensor? pattern, Tensor? history"
 )
-_KIND = "int form, int activation, int inner, bool reset_after, bool per_step, bool reverse, bool skip"
+_KIND = "int form, int activation, int inner, bool reset_after, bool per_step, bool reverse, bool skip, int[] delays"
 _library = torch.library.Library("autapse", "DEF")
 _library.define(
     f"scan({_OPERANDS}, Tensor sizes, {_KIND}, bool keep_cells, bool save)"
@@ -213,7 +213,9 @@ def _split(arguments: tuple[Any, ...]) -> tuple[Operands, Tensor, Kind, tuple[An
     """The flat arguments of an op as operands, sizes, kind and the rest."""
     count, kinds = len(Operands._fields), len(Kind._fields)
     rest = arguments[count + 1 :]
-    return Operands(*arguments[:count]), arguments[count], Kind(*rest[:kinds]), tuple(rest[kinds:])
+    kind = Kind(*rest[:kinds])
+    kind = kind._replace(delays=tuple(kind.delays))  # an op gets a list
+    return Operands(*arguments[:count]), arguments[count], kind, tuple(rest[kinds:])
 
 
 def _scan(*arguments: Any) -> Scan:

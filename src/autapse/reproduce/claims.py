@@ -10,11 +10,12 @@ Every line of `compare` is `<recipe> <relation> <recipe or number>`, with recipe
 
     A beats B      A is better, by more than `tolerance`
     A reaches B    A is better, or worse by `tolerance` at most
-    A solves       A solved its task
+    A solves       A solved its task, as the task defines it, with every seed
     A fails        A did not
 
 `mean:table3/rin/*` is the mean of all these recipes. Any other name with a star is the recipe that validated best.
-`measure` says what is compared: the score, the time to the best model, or the training loss at the end.
+`measure` says what is compared: the score, the time to the best model, the training loss at the end, or one of a
+result's other scores, such as free_running_error (less is better).
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from operator import methodcaller
 from pathlib import Path
 
 from autapse import checks
 from autapse.reproduce.recipe import Recipe
-from autapse.reproduce.result import Result, Results
+from autapse.reproduce.result import OTHERS, Result, Results
 from autapse.reproduce.score import Score, chosen, duration, score_of
 
 RELATIONS = {"beats": 2, "reaches": 2, "solves": 1, "fails": 1}  # how many sides each has
@@ -38,6 +40,7 @@ MEASURES: dict[str, Callable[[Result], float | None]] = {
     "score": lambda one: one.ours,
     "time": lambda one: one.quiet_seconds,
     "loss": lambda one: one.curve.loss[-1] if one.curve else None,
+    **{name: methodcaller("number", name) for name in OTHERS},
 }
 
 
@@ -128,7 +131,23 @@ class Evidence:
         if len(names) != RELATIONS[relation]:
             checks.fail(f"{self.source}: compare", f"have {RELATIONS[relation]} sides with {relation!r}", line)
         sides = [self._side(name, claim.measure) for name in names]
+        if len(sides) == 1:
+            return self._solved(names[0], relation, sides[0])
         return Comparison(_holds(relation, sides, claim.tolerance), _words(sides))
+
+    def _solved(self, name: str, relation: str, side: Side) -> Comparison:
+        """Whether a task was solved with every seed."""
+        recipe = self.recipes[f"{self.paper}/{name}"]
+        found = self.results.get(recipe.id, [])
+        if not found:
+            return Comparison(None, "")
+        limit = recipe.config().task.solved or 0.0
+        solved = all(one.ours if one.unit == "solved" else (one.test or 0.0) < limit for one in found)
+        column, row = side.label
+        words = f"{column}: {row} {'solved' if solved else 'not solved'}"
+        return Comparison(
+            solved == (relation == "solves"), words if side.unit == "solved" else f"{words} ({side.shown()})"
+        )
 
     def _side(self, name: str, measure: str) -> Side:
         if re.fullmatch(r"\d+(\.\d+)?", name):
@@ -161,18 +180,14 @@ def _holds(relation: str, sides: list[Side], tolerance: float) -> bool | None:
     scores = [side.score for side in sides]
     if None in scores:
         return None
-    left, *right = (score.mean for score in scores if score)
-    if not right:
-        return (left == 1) == (relation == "solves")
-    ahead = (left - right[0]) * (1 if sides[0].unit in MORE_IS_BETTER else -1)
+    left, right = (score.mean for score in scores if score)
+    ahead = (left - right) * (1 if sides[0].unit in MORE_IS_BETTER else -1)
     return ahead > tolerance if relation == "beats" else ahead >= -tolerance
 
 
 def _words(sides: list[Side]) -> str:
     """The sides with their numbers; what their names share comes first: "b = 0.5: INN 0.1354 against b-LSTM 0.1365"."""
     columns, rows = zip(*(side.label for side in sides), strict=True)
-    if sides[0].unit == "solved":
-        return f"{columns[0]}: {rows[0]} {'solved' if sides[0].score and sides[0].score.mean == 1 else 'not solved'}"
     if len(set(columns)) == 1:
         shared, names = f"{columns[0]}: ", rows
     elif len(set(rows)) == 1:

@@ -14,7 +14,8 @@
     labels = ["HAR-2", "FastRNN"]
 
 The paper's numbers are in the recipes. For cells without a recipe they are in `cited` of the row, by column or fact.
-A column whose id has a star stands for several recipes of one network, such as several widths.
+A column whose id has a star stands for several recipes of one network, such as several widths. Several columns may have
+the same id and show different numbers of the same results (`value`).
 
 A table without any number of a paper is our own: it has no columns for the paper's numbers. Its claims can be in the
 same file, as `[[claim]]` tables; see claims.py.
@@ -53,6 +54,10 @@ class Column:
     label: str
     show: str = "both"
     """both: ours beside the paper's; ours: a column that the paper does not have; paper: only cited numbers."""
+    value: str = "ours"
+    """Which number of a result it has: ours, validation, parameters, or one of its other scores."""
+    ours_format: str = ""
+    """How it is written; by default as in the rest of the table."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +85,7 @@ class Mean:
     """A last row with the mean of each column."""
 
     label: str
-    cited: dict[str, float]
+    cited: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,9 +184,10 @@ class Layout(TableShape):
 
 
 def width_of(recipe: Recipe) -> int:
-    """Units of the first layer, both directions together."""
+    """Units of the first layer, both directions together; the size of the vectors of a memory network."""
     model = recipe.settings["model"]
-    return int(model["hidden_size"][0]) * (2 if model.get("bidirectional") else 1)
+    sizes = model["embedding_size"] if "hops" in model else model["hidden_size"]
+    return int(sizes[0]) * (2 if model.get("bidirectional") else 1)
 
 
 def read_layouts(root: Path, paper: str) -> list[Layout]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from autapse.records import Record
 from autapse.reproduce.curve import Curve
 from autapse.reproduce.recipe import Difference
 
+OTHERS = ("symbol_error_rate", "wrong_sequences", "nats_per_sequence", "free_running_error", "length_distance")
 SLACK = 0.5  # of the load average above the number of cores, until which a machine counts as quiet
 
 
@@ -38,6 +39,8 @@ class Result(Record):
     test: float | None
     """Test score in the task's metric, as `validation` is."""
     metric: str
+    scores: dict[str, float] = field(default_factory=dict)
+    """Other test scores of the task, as the summary of a run names them: free_running_error, length_distance, …"""
     validation: float | None
     best_step: int
     solved_step: int | None
@@ -61,6 +64,10 @@ class Result(Record):
     software: dict[str, Any]
     curve: Curve | None = None
     """Learning curve of the run that chose the weights; None in results made before curves were kept."""
+
+    def number(self, name: str) -> float | None:
+        """The number of that name: a field, or one of the other scores; None if there is none."""
+        return vars(self).get(name, self.scores.get(name))
 
     @property
     def quiet_seconds(self) -> float | None:

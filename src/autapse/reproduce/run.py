@@ -10,7 +10,7 @@ from typing import Any
 from autapse import checks, files
 from autapse.reproduce.curve import curve_of
 from autapse.reproduce.recipe import Difference, Recipe
-from autapse.reproduce.result import Result
+from autapse.reproduce.result import OTHERS, Result
 from autapse.results.machine import Origin, software
 from autapse.tasks import Stored
 from autapse.training import checkpoint
@@ -152,6 +152,7 @@ def _result(
         floor=last.floor,
         test=last.test,
         metric=last.metric,
+        scores={name: round(last[name], 6) for name in OTHERS if last[name] is not None},
         validation=first.validation,
         best_step=first.best_step,
         solved_step=last.solved_step,

@@ -47,7 +47,9 @@ def render_table(layout: Layout, results: Results) -> str:
     differences = what_differs(_names(layout), results, "recipe" if layout.is_own else "paper")
     lines = [*_reasons(grid[0]), *_legend(table), *layout.notes, *differences]
     heading = f"### {layout.name}: {layout.caption}\n\nRecipes: `autapse reproduce list {layout.id}`."
-    return "\n\n".join([heading, table, *(["\n".join(f"- {line}" for line in lines)] if lines else [])])
+    notes = ["\n".join(f"- {line}" for line in lines)] if lines else []
+    # Pages of the documentation include what is between the two marks.
+    return "\n\n".join([heading, f"<!-- {layout.id} -->", table, *notes, f"<!-- end of {layout.id} -->"])
 
 
 def _labels(layout: Layout) -> Iterator[Printed]:
@@ -98,11 +100,12 @@ def _ours_of(layout: Layout, heading: str) -> str:
 
 
 def _ours(layout: Layout, cell: TableCell, found: list[Result]) -> str:
-    if found and found[0].unit == "solved":
+    column = cell.column
+    if found and found[0].unit == "solved" and column.value == "ours":
         return solved(found)
-    score = score_of(found)
+    score = score_of(found, lambda one: one.number(column.value))
     if score:
-        return f"**{score.shown(layout.ours_format)}**"
+        return f"**{score.shown(column.ours_format or layout.ours_format)}**"
     if found:
         return "not finite"
     return CITED_ONLY if cell.reason else NOT_RUN if cell.recipes else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,7 @@ def save(estimator: Any, path: Path) -> None:
         path=path,
         config=trained.config,
         signature=trained.signature,
-        progress=trained.progress,
+        progress=replace(trained.progress, averaged=0),  # the weights are the average already
         environment=Environment.present(),
         model=weights,
         best={name: value.clone() for name, value in weights.items()},  # two names may not share memory in a file

@@ -33,12 +33,14 @@ from autapse.tasks.brackets import Brackets
 from autapse.tasks.copy import Copy
 from autapse.tasks.dates import Dates
 from autapse.tasks.digits import Digits
+from autapse.tasks.expressions import Expressions, ExpressionsText
 from autapse.tasks.forecast import Forecast, ForecastArrays, Forecasting
 from autapse.tasks.generation import Generation
 from autapse.tasks.images import CIFAR10, MNIST, FashionMNIST, NoisyCIFAR10
 from autapse.tasks.lorenz import Lorenz
 from autapse.tasks.mackey_glass import MackeyGlass
 from autapse.tasks.memory_capacity import MemoryCapacity
+from autapse.tasks.mnist_image import MNISTImage
 from autapse.tasks.narma import NARMA
 from autapse.tasks.own_sequences import OwnSequences
 from autapse.tasks.pendulum import Pendulum
@@ -50,11 +52,13 @@ from autapse.tasks.repeat_copy import RepeatCopy
 from autapse.tasks.reverse import Reverse
 from autapse.tasks.reviews import IMDB, Yelp
 from autapse.tasks.series import Archive, OwnSeries
+from autapse.tasks.shapes import Shapes
 from autapse.tasks.speech import Speech
 from autapse.tasks.spike_patterns import SpikePatterns
 from autapse.tasks.stored import Stored
 from autapse.tasks.strokes import Strokes
 from autapse.tasks.translate import OwnPairs, TextPairs, Translating
+from autapse.tasks.trees import SST, OwnTrees, TreeTask
 from autapse.tasks.walk import Walk
 from autapse.tasks.walk_variance import WalkVariance
 
@@ -62,10 +66,11 @@ GENERATED: tuple[type[Generated], ...] = (
     *(Adding, Copy, RepeatCopy, AssociativeRecall, PrioritySort, Reverse, Dates),
     *(Digits, Pointers, Walk, WalkVariance, Brackets, MackeyGlass, Pendulum, Strokes),
     *(NARMA, MemoryCapacity, Lorenz, SpikePatterns),
+    *(Shapes, Expressions, ExpressionsText),
 )
 STORED: tuple[type[Stored], ...] = (
-    *(MNIST, FashionMNIST, CIFAR10, NoisyCIFAR10, HAR, DSA, Speech, Yelp, IMDB),
-    *(PTB, PTBCharacters, POS, BAbI, Archive, OwnSeries, OwnSequences),
+    *(MNIST, MNISTImage, FashionMNIST, CIFAR10, NoisyCIFAR10, HAR, DSA, Speech, Yelp, IMDB),
+    *(PTB, PTBCharacters, POS, BAbI, SST, OwnTrees, Archive, OwnSeries, OwnSequences),
 )
 EVERY: tuple[type[Task], ...] = (*GENERATED, *STORED, Forecast, OwnPairs)
 TASKS: dict[str, type[Task]] = {task.name: task for task in EVERY}
@@ -110,6 +115,7 @@ __all__ = [
     "POS",
     "PTB",
     "SPLITS",
+    "SST",
     "STORED",
     "TASKS",
     "Adding",
@@ -122,6 +128,8 @@ __all__ = [
     "Data",
     "Dates",
     "Digits",
+    "Expressions",
+    "ExpressionsText",
     "FashionMNIST",
     "Forecast",
     "ForecastArrays",
@@ -130,6 +138,7 @@ __all__ = [
     "Generation",
     "Kind",
     "Lorenz",
+    "MNISTImage",
     "MackeyGlass",
     "MemoryCapacity",
     "Metric",
@@ -137,12 +146,14 @@ __all__ = [
     "OwnPairs",
     "OwnSequences",
     "OwnSeries",
+    "OwnTrees",
     "PTBCharacters",
     "Pendulum",
     "Pointers",
     "PrioritySort",
     "RepeatCopy",
     "Reverse",
+    "Shapes",
     "Signature",
     "Speech",
     "SpikePatterns",
@@ -152,6 +163,7 @@ __all__ = [
     "Task",
     "TextPairs",
     "Translating",
+    "TreeTask",
     "Walk",
     "WalkVariance",
     "Yelp",

@@ -23,6 +23,9 @@ Kind = Literal[
     "forecasting",
     "generation",
     "translation",
+    "segmentation",
+    "image classification",
+    "trees",
 ]
 Metric = Literal[
     "mean squared error",
@@ -50,13 +53,15 @@ class Data:
     Args:
         inputs: Sequences, [N, T, D], zero after the end of each sequence; or ragged, with steps of shape [D]. Columns
             of words have integers. Generation: what the targets depend on; a vector is a sequence of one step, and
-            nothing has no columns.
+            nothing has no columns. Images: their pixels row by row; the last column is the width of the image. Trees:
+            their nodes, children before parents, [2] int64 each: the word, 0 for none, and how many rows later the
+            parent is, 0 for the root.
         targets: Regression: [N, K] float32. Regression per step: ragged, with steps of shape [K] float32.
-            Classification and question answering: [N] int64. Tagging and language: one class per step, [N, T] int64
-            with IGNORE after the end, or ragged. Forecasting: [N, horizon + 1, K] float32; the last row is the size of
-            a typical error of the series, by which the loss is divided. Generation and translation: the sequences to
-            write, ragged: symbols, int64, with IGNORE for one that is missing; or values, steps of shape [K] float32,
-            with NaN for one that is missing. Their lengths need not be those of the inputs.
+            Classification and question answering: [N] int64. Tagging, language, segmentation and trees: one class per
+            step, [N, T] int64 with IGNORE after the end, or ragged. Forecasting: [N, horizon + 1, K] float32; the last
+            row is the size of a typical error of the series, by which the loss is divided. Generation and translation:
+            the sequences to write, ragged: symbols, int64, with IGNORE for one that is missing; or values, steps of
+            shape [K] float32, with NaN for one that is missing. Their lengths need not be those of the inputs.
         lengths: [N] int64; None if every sequence has T steps, or if the inputs are ragged.
         span: Read the sequences in pieces of this many steps; None: read them whole.
         carry: Pass the state from one piece to the next; False: every piece starts from zero.
@@ -164,12 +169,29 @@ class WrittenShape:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TreeShape:
+    """What a model must know about trees.
+
+    Args:
+        arity: The largest number of children of a node.
+        targets: Which nodes have targets: nodes (all or some), or only the root.
+
+    Example:
+        >>> TreeShape(arity=2).targets
+        'nodes'
+    """
+
+    arity: int
+    targets: Literal["nodes", "root"] = "nodes"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Signature:
     """What a model must know about the data of a task. It is saved with the model.
 
     Args:
         kind: What a model must do: regression, classification, tagging, …
-        input_size: Features per step, including word columns.
+        input_size: Features per step, including word columns; for images, of a pixel, without the width.
         channels: Names of the input channels; empty if they have no names.
         time_step: The time step that the data was resampled to (for sound: of its samples); 0 if it was not.
         output_size: Number of values to predict or to write, or number of classes or symbols.
@@ -182,6 +204,7 @@ class Signature:
         length: Number of steps of a typical sequence; 0 if it is not known.
         forecast: Forecasting: the horizon and what else the model must know; otherwise None.
         written: Generation and translation: the sequences that the model writes; otherwise None.
+        tree: Trees: the number of children of a node, and which nodes have targets; otherwise None.
         center: The model first replaces x by arcsinh((x − center) / spread), one value per channel; empty for no.
         spread: See center; 0 for channels that stay as they are.
         level_mean: Not empty: each series is standardised by its own mean and deviation. The log of the deviation is
@@ -210,6 +233,7 @@ class Signature:
     length: int = 0
     forecast: ForecastShape | None = None
     written: WrittenShape | None = None
+    tree: TreeShape | None = None
     center: tuple[float, ...] = ()
     spread: tuple[float, ...] = ()
     level_mean: tuple[float, ...] = ()

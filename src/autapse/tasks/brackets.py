@@ -32,7 +32,7 @@ class Brackets(Generation, Generated):
     Example:
         >>> task = Brackets(pairs=(2, 3))
         >>> task.words(task.split("test", seed=0))[:3]
-        ['(()())', '(()())', '()()']
+        ['()(())', '()()', '(())']
     """
 
     pairs: tuple[int, ...] = (3, 4, 5, 9, 10, 11)

@@ -64,7 +64,7 @@ class OwnSequences(Generation, Stored):
         test_share: Share of the sequences in the test set, if there is no test file; 0 for no test set.
         validation: Share of the training sequences that is held out for validation; 0 trains on all of them.
         units: Text: what a symbol is, a character or a word.
-        least: Text by words: words that occur less often in the training lines are written as <unk>.
+        min_count: Text by words: words that occur less often in the training lines are written as <unk>.
         given: Values: the columns that a sequence depends on: one column of classes, or columns of numbers, with one
             value for the whole sequence or one for each step. By default `target`, if there is one; `nothing` for none.
         length: Values: cut each series into pieces of this many steps.
@@ -81,7 +81,7 @@ class OwnSequences(Generation, Stored):
     test_share: float = 0.1
     validation: float = 0.1
     units: Units = "characters"
-    least: int = 2
+    min_count: int = 2
     given: tuple[str, ...] = ()
     length: int | None = None
     sequence_column: str | None = None
@@ -97,7 +97,7 @@ class OwnSequences(Generation, Stored):
         super().__post_init__()
         checks.number("test_share", self.test_share, low=0.0, high=0.9)
         checks.one_of("units", self.units, get_args(Units))
-        checks.integer("least", self.least, minimum=1)
+        checks.integer("min_count", self.min_count, minimum=1)
         checks.one_of("form", self.form, get_args(Form))
         checks.one_of("times", self.times, get_args(Times))
         if self.length is not None:
@@ -118,7 +118,7 @@ class OwnSequences(Generation, Stored):
     def _check_applies(self) -> None:
         """Raise an error for an option that the file does not have."""
         for_values = ("given", "length", "sequence_column", "time_column", "channels", "form", "times")
-        for name in for_values if self.is_text else ("units", "least"):
+        for name in for_values if self.is_text else ("units", "min_count"):
             if getattr(self, name) != type(self).__dataclass_fields__[name].default:
                 what = "series of values" if self.is_text else "text files (.txt)"
                 checks.fail(name, f"be omitted: it is for {what}", getattr(self, name))
@@ -187,7 +187,7 @@ def _text(task: OwnSequences, *stamps: Stamp) -> tuple[Written, Written]:
         parts = [[line for line, out in zip(lines, held, strict=True) if out == test] for test in (False, True)]
     else:
         parts = [lines, read_text(Path(task.test), task.units)]
-    known = vocabulary_of(parts[0], parts[1:], task.units, task.least)
+    known = vocabulary_of(parts[0], parts[1:], task.units, task.min_count)
     names = tuple(known.to_text().removesuffix("\n").split("\n"))
     train, test = (Written(_checked(task, numbered(part, known)), nothing(len(part)), names) for part in parts)
     return train, test

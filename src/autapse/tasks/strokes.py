@@ -19,6 +19,7 @@ Given = Literal["letter", "nothing"]
 COLUMNS = ("dx", "dy", "pen up")
 FINE = 12  # points of the curve between two control points, before it is cut into equal steps
 PEN = 0.16  # length of a step
+TREMOR = 0.01  # deviation of a point from its curve; without it, a step would follow exactly from the steps before
 LONGEST = 80
 SHAPES = ((5,), (6,), (4, 3), (5, 2), (3, 3))  # points of each curve of a letter
 
@@ -28,7 +29,8 @@ class Strokes(Generation, Generated):
     """y_t is the way of a pen: its offset (dx, dy) to the next point, and 1 if it is lifted after that point.
 
     A font has one or two smooth curves per letter. Each drawing varies: the points that a curve passes through, slant,
-    size, direction and speed. The first offset is the way from the middle of the letter to its first point.
+    size, direction and speed; and the hand trembles. The first offset is the way from the middle of the letter to its
+    first point.
 
     Args:
         letters: Letters of the font, at most 26.
@@ -122,6 +124,7 @@ def _drawing(curves: list[np.ndarray], rng: np.random.Generator) -> np.ndarray: 
     step = PEN * np.exp(rng.normal(0, 0.15))
     strokes = [_evenly(_smooth(points + rng.normal(0, 0.05, points.shape)) @ change.T, step) for points in curves]
     points = np.concatenate(strokes)[:LONGEST]
+    points = points + rng.normal(0, TREMOR, points.shape)
     lifted = np.zeros(len(points))
     lifted[np.cumsum([len(stroke) for stroke in strokes]).clip(max=len(points)) - 1] = 1
     offsets = np.diff(points, axis=0, prepend=np.zeros((1, 2)))

@@ -36,22 +36,22 @@ def read_text(path: Path, units: Units) -> Lines:
     return found
 
 
-def vocabulary_of(train: Lines, others: Sequence[Lines], units: Units, least: int) -> Vocabulary:
+def vocabulary_of(train: Lines, others: Sequence[Lines], units: Units, min_count: int) -> Vocabulary:
     """The symbols of some lines.
 
     Args:
         train: The lines for training.
         others: Further lines. Their characters are known too, but not their words.
         units: Characters or words.
-        least: Words that occur less often in the training lines are unknown.
+        min_count: Words that occur less often in the training lines are unknown.
     """
     if units == "characters":
         return Vocabulary(sorted({symbol for lines in (train, *others) for line in lines for symbol in line}))
     counts = Counter(word for line in train for word in line)
-    kept = {word: count for word, count in counts.items() if count >= least and word != UNKNOWN}
+    kept = {word: count for word, count in counts.items() if count >= min_count and word != UNKNOWN}
     if not kept:
         remedy = "Use a smaller one, or --units characters."
-        checks.fail("least", "leave some words: no word occurs as often", least, remedy)
+        checks.fail("min_count", "leave some words: no word occurs as often", min_count, remedy)
     return Vocabulary.of_counts(kept, special=(UNKNOWN,), unknown=UNKNOWN)
 
 

@@ -16,6 +16,7 @@ from autapse.tasks import IGNORE, Signature
 from autapse.training.amounts import Amounts
 from autapse.training.feeds import Batch
 
+STRUCTURES = ("segmentation", "image classification", "trees")  # kinds whose steps are not a sequence in time
 SHARE = 0.5  # of the sequences, to which a change applies
 
 
@@ -31,6 +32,8 @@ def check_augmentation(amounts: Amounts, signature: Signature) -> None:
     """Words cannot be stretched or mixed, and what a sequence depends on cannot be changed apart from it."""
     if signature.written is not None and any(vars(amounts).values()):
         checks.fail("augment", "be none for a task that writes sequences", amounts)
+    if signature.kind in STRUCTURES and (amounts.slice or amounts.warp or amounts.mixup):
+        checks.fail("augment", f"be jitter or scaling for {signature.kind}", amounts)
     if signature.vocabularies and (amounts.slice or amounts.warp or amounts.mixup):
         checks.fail("augment", "be jitter or scaling for inputs with words", amounts)
 

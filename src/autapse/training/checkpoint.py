@@ -309,7 +309,10 @@ def _check_trust(saved: Snapshot, trust: bool) -> None:
     """A run may name a module with a cell of its own. Importing it runs its code, so the user must allow it."""
     model = saved.config.model
     for cell in (model.cell, *([model.encoder] if isinstance(model, TranslatorConfig) else [])):
-        module = foreign_module(cell)
+        try:
+            module = foreign_module(cell)
+        except checks.InputError as error:
+            raise checks.InputError(f"{saved.path} is damaged: {error}") from None
         if module is not None and not trust:
             reason = f"{saved.path} was trained with the cell {cell}, and loading it would run the module {module}."
             remedy = "If you trust that module, pass trust=True (--trust), or import it first."

@@ -5,25 +5,29 @@ from __future__ import annotations
 from typing import Any
 
 from autapse.tasks.forecast import Forecasting
-from autapse.training.config import RunConfig, TrainingConfig
+from autapse.training.config import RunConfig
+from autapse.training.defaults import Defaults
 from autapse.training.model_config import ModelConfig
 
-MODEL: dict[str, Any] = {"hidden_size": (32,)}
-TRAINING: dict[str, Any] = {
-    "steps": 2000,
-    "seconds": 100.0,
-    "optimizer": "adamw",
-    "weight_decay": 0.01,
-    "schedule": "cosine",
-    "warmup": 0.1,
-    "eval_every": 50,
-    "select_by": "loss",
-    "early_stop": 8,
-    "threads": 1,
-}
+FORECAST = Defaults(
+    ModelConfig,
+    model={"hidden_size": (32,)},
+    training={
+        "steps": 2000,
+        "seconds": 100.0,
+        "optimizer": "adamw",
+        "weight_decay": 0.01,
+        "schedule": "cosine",
+        "warmup": 0.1,
+        "eval_every": 50,
+        "select_by": "loss",
+        "early_stop": 8,
+        "threads": 1,
+    },
+    without_validation={"steps": 500, "select_by": "last", "early_stop": None},
+)
 """Settings that suit forecasts. The network starts at zero beside a straight line that is good already, so the training
 ends early if it finds nothing to add. It is so small that a second thread does not help."""
-WITHOUT_VALIDATION: dict[str, Any] = {"steps": 500, "select_by": "last", "early_stop": None}
 
 
 def forecast_config(
@@ -45,9 +49,4 @@ def forecast_config(
     >>> config.model.hidden_size, config.training.select_by, config.training.seed
     ((32,), 'loss', 1)
     """
-    settings = TRAINING if task.validation else TRAINING | WITHOUT_VALIDATION
-    return RunConfig(
-        task=task,
-        model=ModelConfig(**{**MODEL, **(model or {})}),
-        training=TrainingConfig(**{**settings, **(training or {})}),
-    )
+    return FORECAST.config(task, model, training)

@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from autapse import checks
 from autapse.data.symbols import SymbolTable
 from autapse.data.vocabulary import UNKNOWN
-from autapse.models import MODELS, Elements, EncoderDecoder, Generator, MemoryNetwork, Model
+from autapse.models import (
+    MODELS,
+    Elements,
+    EncoderDecoder,
+    Generator,
+    ImageClassifier,
+    MemoryNetwork,
+    Model,
+    Segmenter,
+    TreeTagger,
+)
 from autapse.models.decoder_model import DecoderModel
 from autapse.models.feeding import parse_feeding
 from autapse.tasks import IGNORE, Signature, Task
 from autapse.tasks.base import ForecastShape
 from autapse.training.config import RunConfig
-from autapse.training.model_config import AnswererConfig, CellConfig, ModelConfig, TranslatorConfig, fitted
+from autapse.training.model_config import (
+    AnswererConfig,
+    CellConfig,
+    DecoderStack,
+    GridStack,
+    ModelConfig,
+    StackConfig,
+    TranslatorConfig,
+    TreeStack,
+    fitted,
+)
 
 EMBEDDING = 64  # default size of the vectors of symbols
 
@@ -36,7 +57,8 @@ def make_model(task: Task, model: CellConfig, device: str = "cpu", signature: Si
 
     Returns:
         A `Classifier`, `Regressor`, `StepRegressor`, `Tagger`, `LanguageModel`, `QuestionAnswering`, `MemoryNetwork`,
-        `Forecaster`, `Generator` or `EncoderDecoder`.
+        `Forecaster`, `Generator`, `EncoderDecoder`, `Segmenter`, `ImageClassifier` or
+        `TreeTagger`.
 
     >>> from autapse.tasks import Adding
     >>> from autapse.training import ModelConfig
@@ -49,11 +71,11 @@ def make_model(task: Task, model: CellConfig, device: str = "cpu", signature: Si
     if model.embedding_size and not has_words:
         checks.fail("embedding_size", f"be omitted: {task.name} has features, not words", model.embedding_size)
     embedding = model.embedding_size or task.embedding_size
-    if isinstance(model, ModelConfig):
-        made = _reader(model, known, embedding, device)
-    else:
-        made = _writer(model, known, embedding, device)
+    build = next(build for kind, build in BUILDERS.items() if isinstance(model, kind))
+    made = build(model, known, embedding, device)
     made.classes, made.channels = known.classes, known.channels
+    if isinstance(made, TreeTagger):
+        made.lower = getattr(task, "lower", False)
     if isinstance(made, DecoderModel) and known.written is not None:
         made.separator, made.columns, made.words = known.written.separator, known.written.columns, known.vocabularies
     if isinstance(made, EncoderDecoder):
@@ -150,8 +172,49 @@ def _writer(model: Any, known: Signature, embedding: tuple[int, ...], device: st
     return Generator(model.cell, elements, depends, known.input_size, inputs=inputs, ending=ending, **settings)
 
 
+def _image(model: Any, known: Signature, embedding: tuple[int, ...], device: str) -> Model:
+    """A model of images."""
+    names = [name for name in ("axes", "merge", "patch", "readout") if hasattr(model, name)]
+    return (Segmenter if known.kind == "segmentation" else ImageClassifier)(
+        model.cell,
+        known.input_size,
+        known.output_size,
+        **_stack(model),
+        **_scaling(known),
+        **{name: getattr(model, name) for name in names},
+        device=device,
+    )
+
+
+def _tree(model: Any, known: Signature, embedding: tuple[int, ...], device: str) -> Model:
+    """A model of trees."""
+    assert known.tree is not None, "a task of this kind says what its trees are like"
+    if model.tree == "learned" and known.tree.targets != "root":
+        checks.fail("tree", "be given unless only roots have targets", "learned", "Use targets='root'.")
+    made = TreeTagger(
+        model.cell,
+        len(known.vocabularies[0]),
+        known.output_size,
+        **_stack(model),
+        embedding_size=(embedding or (EMBEDDING,))[0],
+        arity=known.tree.arity,
+        tree=model.tree,
+        device=device,
+    )
+    made.words = known.vocabularies[0]
+    return made
+
+
 def _forecast(known: Signature, shape: ForecastShape) -> dict[str, Any]:
     """The arguments of a Forecaster."""
     names = ("horizon", "window", "recursive", "intervals", "levels")
     order = [known.channels.index(name) for name in shape.columns]
     return {"known": len(shape.known), "order": order, **{name: getattr(shape, name) for name in names}}
+
+
+BUILDERS: dict[type[StackConfig], Callable[[Any, Signature, tuple[int, ...], str], Model]] = {
+    ModelConfig: _reader,
+    GridStack: _image,
+    TreeStack: _tree,
+    DecoderStack: _writer,
+}

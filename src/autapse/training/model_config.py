@@ -147,6 +147,41 @@ class TranslatorStack(DecoderStack):
 
 
 @dataclass(frozen=True, kw_only=True)
+class GridStack(StackConfig):
+    """The settings of a network that gives a class to every pixel of an image, for any cell."""
+
+    hidden_size: tuple[int, ...] = (32,)
+    """Units of each direction: one size for all layers, or one size per layer."""
+    axes: Literal["both", "rows", "columns"] = "both"
+    """What is read: rows and columns, each in both directions, or only one of the two."""
+    merge: Literal["concat", "sum", "linear"] = "concat"
+    """What becomes of the directions: side by side, their sum, or a linear map of them to the hidden size."""
+    patch: int = 1
+    """The features of this many × this many pixels are one point of the grid."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.integer("patch", self.patch, minimum=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageStack(GridStack):
+    """The settings of a network that gives a class to an image, for any cell."""
+
+    readout: Literal["mean", "max", "mean-max", "attention"] = "mean-max"
+    """What the head reads: the mean of all points of the grid, their maximum, both, or a weighted mean with one learned
+    vector."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeStack(StackConfig):
+    """The settings of a network that gives a class to every node of a tree, for any cell."""
+
+    tree: Literal["given", "learned"] = "given"
+    """The tree: the one that is given, or one that the network chooses over the words; it then needs --targets root."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class CellConfig(StackConfig):
     """The cell, and the size of its network."""
 
@@ -219,11 +254,44 @@ class TranslatorConfig(TranslatorStack, CellConfig):
     """
 
 
+@dataclass(frozen=True, kw_only=True)
+class SegmenterConfig(GridStack, CellConfig):
+    """The settings of a network that gives a class to every pixel. Every field is a keyword argument.
+
+    >>> SegmenterConfig(cell="lstm", hidden_size=(16, 16)).axes
+    'both'
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageConfig(ImageStack, CellConfig):
+    """The settings of a network that gives a class to an image. Every field is a keyword argument.
+
+    >>> ImageConfig(patch=2).readout
+    'mean-max'
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeConfig(TreeStack, CellConfig):
+    """The settings of a network that gives a class to every node of a tree. Every field is a keyword argument.
+
+    >>> TreeConfig(hidden_size=150).cell
+    'tree-lstm'
+    """
+
+    cell: str = "tree-lstm"
+    """The cell, with options: tree-lstm, n-ary-lstm, affine or tensor."""
+
+
 READER = (ReaderStack, ModelConfig)
 KINDS: dict[str, tuple[type[StackConfig], type[CellConfig]]] = {
     "question answering": (ReaderStack, AnswererConfig),
     "generation": (WriterStack, WriterConfig),
     "translation": (TranslatorStack, TranslatorConfig),
+    "segmentation": (GridStack, SegmenterConfig),
+    "image classification": (ImageStack, ImageConfig),
+    "trees": (TreeStack, TreeConfig),
 }
 
 
@@ -260,7 +328,9 @@ def fitted(model: CellConfig, task: type[Task]) -> CellConfig:
         value = getattr(model, field.name)
         if field.name not in known and value != field.default:
             checks.fail(field.name, f"keep its default for {task.name}, which has no such setting", value)
-    return wanted(**{name: value for name, value in vars(model).items() if name in known})
+    # A default is left out: the other class may have another one.
+    given = {field.name: value for field in fields(model) if (value := getattr(model, field.name)) != field.default}
+    return wanted(**given)
 
 
 def check_words(config: Any) -> None:

@@ -20,7 +20,7 @@ from autapse.tasks.forecast import Forecasting
 from autapse.training.config import TrainingConfig
 from autapse.training.feeds import Batch
 from autapse.training.forecast_losses import forecast_losses
-from autapse.training.scores import edits_of
+from autapse.training.scores import edits_of, last_targets
 
 
 class Objective(NamedTuple):
@@ -59,6 +59,8 @@ def objective(task: Task) -> Objective:
         if task.metric == "symbol error rate":
             return Objective(_unlikelihood, _wrong_symbols, _elements, score_count=_elements)
         return Objective(_unlikelihood, _wrong_sequences, _elements, score_count=_sequences)
+    if task.kind == "trees" and getattr(task, "scored", "nodes") == "root":
+        return Objective(_cross_entropy, _wrong_roots, _valid, score_count=_sequences)
     if task.metric == "perplexity":
         return Objective(_cross_entropy, _cross_entropy, _valid, _perplexity)
     if task.metric == "bits per character":
@@ -172,6 +174,11 @@ def _cross_entropy(output: Tensor, target: Tensor) -> Tensor:
 
 def _errors(output: Tensor, target: Tensor) -> Tensor:
     return ((output.argmax(-1) != target) & (target != IGNORE)).sum()
+
+
+def _wrong_roots(output: Tensor, target: Tensor) -> Tensor:  # [B, T, classes], [B, T]
+    """Errors at the roots, whose targets are the last ones of each tree."""
+    return (output.argmax(-1) != target).gather(1, last_targets(target)[:, None]).sum()
 
 
 def _valid(batch: Batch) -> int:

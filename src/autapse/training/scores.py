@@ -85,6 +85,34 @@ class SpanTally(ClassTally):
         return {**super().scores(names), "spans": rounded}
 
 
+class TreeTally(ClassTally):
+    """Counts the classes of all nodes of trees, and the errors at their roots.
+
+    Args:
+        classes: number of classes.
+    """
+
+    def __init__(self, classes: int) -> None:
+        super().__init__(classes)
+        self.roots, self.wrong = 0, 0
+
+    def add(self, output: Tensor, target: Tensor) -> None:  # [B, T, classes], [B, T]
+        """Include a batch of whole trees."""
+        super().add(output, target)
+        wrong = (output.argmax(-1) != target).gather(1, last_targets(target)[:, None])
+        self.roots, self.wrong = self.roots + len(target), self.wrong + int(wrong.sum())
+
+    def scores(self, names: Sequence[str] = ()) -> dict[str, Any]:
+        """The scores of the classes over all nodes, and the error rates of roots and of all nodes."""
+        nodes = 1 - float(np.diag(self.confusion).sum()) / max(int(self.confusion.sum()), 1)
+        return {**super().scores(names), "root_error": self.wrong / max(self.roots, 1), "node_error": nodes}
+
+
+def last_targets(target: Tensor) -> Tensor:  # [B, T] -> [B]
+    """The place of the last known target of each sequence: the root of a tree."""
+    return target.shape[1] - 1 - (target != IGNORE).int().flip(1).argmax(1)
+
+
 class ValueTally:
     """Sums over predicted values, from which R² and the mean absolute error follow.
 
@@ -168,6 +196,8 @@ def make_tally(signature: Signature) -> Tally | None:
     without = signature.kind in ("language", "forecasting") or signature.written is not None
     if without or signature.output_size > MOST_CLASSES:
         return None
+    if signature.kind == "trees":
+        return TreeTally(signature.output_size)
     if signature.kind == "tagging" and are_spans(signature.classes):
         return SpanTally(signature.classes)
     return ClassTally(signature.output_size)

@@ -63,6 +63,10 @@ class Summary(Record, Mapping[str, Any]):
     """For classes: how often class `row` of the test data was predicted as class `column`."""
     spans: list[dict[str, Any]] | None = None
     """For classes that mark spans (B-PER, I-PER, O): the scores of each kind of span; the last row is for all spans."""
+    root_error: float | None = None
+    """For trees: error rate at their roots."""
+    node_error: float | None = None
+    """For trees: error rate over all nodes that have targets."""
     r2: float | None = None
     """For values: share of their variance that is explained, the mean over all values."""
     mean_absolute_error: float | None = None

@@ -5,29 +5,33 @@ from __future__ import annotations
 from typing import Any
 
 from autapse.tasks.translate import Translating
-from autapse.training.config import RunConfig, TrainingConfig
+from autapse.training.config import RunConfig
+from autapse.training.defaults import Defaults
 from autapse.training.model_config import TranslatorConfig
 
-MODEL: dict[str, Any] = {
-    "hidden_size": (128,),
-    "encoder_size": (64,),
-    "bidirectional": True,
-    "attention": "multiplicative",
-    "condition": "state",
-}
-TRAINING: dict[str, Any] = {
-    "steps": 2000,
-    "seconds": 100.0,
-    "batch_size": 32,
-    "learning_rate": 3e-3,
-    "schedule": "cosine",
-    "warmup": 0.05,
-    "select_by": "loss",
-    "early_stop": 10,
-    "threads": 1,
-}
+TRANSLATE = Defaults(
+    TranslatorConfig,
+    model={
+        "hidden_size": (128,),
+        "encoder_size": (64,),
+        "bidirectional": True,
+        "attention": "multiplicative",
+        "condition": "state",
+    },
+    training={
+        "steps": 2000,
+        "seconds": 100.0,
+        "batch_size": 32,
+        "learning_rate": 3e-3,
+        "schedule": "cosine",
+        "warmup": 0.05,
+        "select_by": "loss",
+        "early_stop": 10,
+        "threads": 1,
+    },
+    without_validation={"select_by": "last", "early_stop": None},
+)
 """Settings that suit a few thousand short texts."""
-WITHOUT_VALIDATION: dict[str, Any] = {"select_by": "last", "early_stop": None}
 
 
 def translate_config(
@@ -49,9 +53,4 @@ def translate_config(
     >>> config.model.attention, config.training.select_by, config.training.seed
     ('multiplicative', 'loss', 1)
     """
-    settings = TRAINING if task.validation else TRAINING | WITHOUT_VALIDATION
-    return RunConfig(
-        task=task,
-        model=TranslatorConfig(**{**MODEL, **(model or {})}),
-        training=TrainingConfig(**{**settings, **(training or {})}),
-    )
+    return TRANSLATE.config(task, model, training)

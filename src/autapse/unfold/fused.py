@@ -53,19 +53,47 @@ def scan_fused(
     note: Note | None = None,  # called with the report of each solved step
 ) -> Scanned:
     """The states after each step and at each sequence's own end; by the reference if the cell has no kernel."""
-    counts = _tensor(sizes)
+    if cell.runs_in_parts:
+        return _in_parts(cell, x, state, sizes, start, reverse)
     weights, form, affine = prepare(cell) if prepared is None else prepared
     if form is None:
         return scan_reference(cell, x, state, sizes, start, keep, weights, reverse, note)
     drive = cell.drive(x) if affine is None else x
-    operands, kind = form.scan_operands(drive, affine, state, len(sizes), start)
+    return _scan_form(form, drive, affine, state, sizes, start, keep or cell.output_reads_all, reverse)
+
+
+def _scan_form(
+    form: Form,
+    x: Tensor,  # [N, D], or the drive without `affine`
+    affine: Affine | None,
+    state: State,
+    sizes: Sequence[int],
+    start: int = 0,
+    keep: bool = False,
+    reverse: bool = False,
+) -> Scanned:
+    operands, kind = form.scan_operands(x, affine, state, len(sizes), start)
     kind = kind._replace(reverse=True) if reverse else kind
     save = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in operands)
-    keep = keep or cell.output_reads_all
-    h, h_n, c, c_n, _ = ops.scan(operands, counts, kind, keep, save)
-    if len(state) == 1:
-        return (h,), (h_n,)
-    return (h, c) if keep else (h,), (h_n, c_n)
+    h, h_n, c, c_n, _ = ops.scan(operands, _tensor(sizes), kind, keep, save)
+    states, last = ((h,), (h_n,)) if operands.c0 is None else ((h, c) if keep else (h,), (h_n, c_n))
+    return states, form.ends(h, last, state, sizes, reverse)
+
+
+def _in_parts(cell: Cell, x: Tensor, state: State, sizes: Sequence[int], start: int, reverse: bool) -> Scanned:
+    def run(form: Form, drive: Tensor, state: State, sizes: Sequence[int]) -> tuple[Tensor, Tensor]:
+        (h,), (h_n,) = _scan_form(form, drive, None, state, sizes)
+        return h, h_n
+
+    if not reverse:
+        return cell.in_parts(x, state, sizes, start, run)
+    states, final = cell.in_parts(_flipped(x, sizes), state, sizes, start, run)
+    return tuple(_flipped(part, sizes) for part in states), final
+
+
+def _flipped(rows: Tensor, sizes: Sequence[int]) -> Tensor:
+    """The steps in the other order, for sequences of one length."""
+    return rows.unflatten(0, (len(sizes), -1)).flip(0).flatten(0, 1)
 
 
 def _tensor(sizes: Sequence[int]) -> Tensor:

@@ -45,8 +45,10 @@ class Pointwise(Unfold):
         if cell.depends_on_position:
             states, final = scan_reference(cell, rows, initial, batch.sizes, start)
         else:
-            states = cell.checked(cell.step(cell.drive(rows), (), cell.prepare(), start), len(rows))
-            final = tuple(_at_ends(*both, batch) for both in zip(states, initial, strict=True))
+            drive, beside = cell.windowed(cell.drive(rows), initial, batch.sizes)
+            states = cell.checked(cell.step(drive, (), cell.prepare(), start), len(rows))
+            before = initial[: len(states)]
+            final = (*(_at_ends(*both, batch) for both in zip(states, before, strict=True)), *beside)
         return Unfolded(tuple(batch.reverse(part) for part in states) if reverse else states, final)
 
 

@@ -40,7 +40,7 @@ def scan_reference(
             note(report)
         return new
 
-    keep = keep or type(cell).output is not Cell.output
+    keep = keep or not cell.outputs_state
     drive, count = cell.drive(x), len(cell.state_sizes) if keep else 1
     if not cell.is_solved:
         return walk(step, drive, state, sizes, start, reverse, count)

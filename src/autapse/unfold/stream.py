@@ -32,7 +32,10 @@ def make_stepper(cell: Cell, states: State, like: Tensor) -> Stepper:
     if not kernels_serve(like, *states, *tensors_of(cell)):
         return ReferenceStepper(cell, states, cell.prepare())
     weights, form, affine = prepare(cell)
-    return ReferenceStepper(cell, states, weights) if form is None else FusedStepper(cell, states, form, affine)
+    # A network with delays has more states than a kernel can keep in place.
+    if form is None or cell.steps_back > 1:
+        return ReferenceStepper(cell, states, weights)
+    return FusedStepper(cell, states, form, affine)
 
 
 class ReferenceStepper:
@@ -60,7 +63,7 @@ class FusedStepper:
 
     def __init__(self, cell: Cell, states: State, form: Form, affine: Affine | None) -> None:
         self.states = tuple(state.clone(memory_format=torch.contiguous_format) for state in states)
-        self._output_of = None if type(cell).output is Cell.output else cell.output
+        self._output_of = None if cell.outputs_state else cell.output
         batch = states[0].shape[0]
         self._drive = None if affine else cell.driver()
         width = cell.input_size if affine else cell.drive(states[0].new_zeros(1, cell.input_size)).shape[1]

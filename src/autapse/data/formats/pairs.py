@@ -46,7 +46,7 @@ def read_pairs(path: Path) -> list[Pair]:
 
 
 def has_pairs(path: Path) -> bool:
-    """Whether a table looks like pairs of texts: it has two columns, and no number in the second one.
+    """Whether a table looks like pairs of texts: it has two columns, without numbers and names of sounds.
 
     Args:
         path: a file; one that cannot be read has no pairs.
@@ -58,7 +58,11 @@ def has_pairs(path: Path) -> bool:
         rows = list(csv.reader(lines, delimiter="\t" if suffix(path) == ".tsv" else ","))
     except (checks.InputError, OSError, csv.Error):
         return False
-    return all(len(row) == 2 and number_or_none(row[1]) is None for row in rows)
+    return all(len(row) == 2 for row in rows) and all(_is_text(cell) for row in rows for cell in row)
+
+
+def _is_text(cell: str) -> bool:
+    return number_or_none(cell) is None and not cell.lower().endswith(".wav")
 
 
 def read_sources(path: Path) -> tuple[list[str], list[str] | None]:

@@ -105,12 +105,13 @@ public:
         take_across(threads);
         dh = scratch.take<T>(p.batch * form.dh_stride);
         dc = p.c0 ? scratch.take<T>(p.batch * form.dc_stride) : nullptr;
+        pending = form.delays ? scratch.take<T>(form.reach * p.batch * form.dh_stride) : nullptr;
         grads = scratch.take<T>(most_rows * form.gradient_stride);
         scalars = scratch.take<T>(most_rows * form.scalars);
         work = scratch.take<T>(most_rows_at_once() * form.work_stride);
         panels = scratch.take<T>(threads * block_depth * panel_width<T>);
         input_block = scratch.take<T>(p.grad_x && p.weight ? threads * input_rows * padded<T>(D) : 1);
-        for (auto& rows : source_rows) rows = scratch.take<const T*>(most_rows);
+        for (int64_t n = 0; n < (int64_t)Source::earlier + form.delays; n++) source_rows[n] = scratch.take<const T*>(most_rows);
         if (scratch.failed) return AUTAPSE_NO_MEMORY;
         in_parallel(threads, [&](Team team) { backward_rows(team); });
         return AUTAPSE_DONE;
@@ -226,6 +227,16 @@ private:
         return t == 0 ? in(initial) + row * columns : in(states) + (place(t - 1) + row) * columns;
     }
 
+    // The state of step t, which may be before the first one.
+    const T* state(int64_t t, int64_t row) const {
+        return t >= -1 ? previous(p.h0, p.h, t + 1, row, O) : in(p.history) + ((-2 - t) * p.batch + row) * O;
+    }
+
+    // Where gradients from later steps wait for the state of step t. A place is used again after `reach` steps.
+    T* waiting(int64_t t, int64_t row) const {
+        return pending + ((t + form.reach) % form.reach * p.batch + row) * form.dh_stride;
+    }
+
     Step<T> step(int64_t t, int64_t row, int64_t count, Team team) const {
         Step<T> s{};
         const int64_t at = place(t) + row;
@@ -240,6 +251,7 @@ private:
         }
         s.reserve = p.reserve ? out(p.reserve) + at * form.reserve_columns : nullptr;
         s.work = work + row * form.work_stride;
+        for (int64_t d = 0; d < form.delays; d++) s.earlier[d] = state(t - p.delays[d], row);
         return s;
     }
 
@@ -309,6 +321,7 @@ private:
         for (int64_t row = team.from(p.batch); row < team.to(p.batch); row++) {
             seed(dh + row * form.dh_stride, form.dh_stride, p.grad_h_n, row, O);
             if (dc) seed(dc + row * form.dc_stride, form.dc_stride, p.grad_c_n, row, H);
+            for (int64_t t = 0; pending && t < form.reach; t++) clear(waiting(t, row), form.dh_stride);
         }
         team.wait();
         for (int64_t end = p.steps; end > 0;) {
@@ -347,14 +360,25 @@ private:
             s.dc = dc ? dc + first * form.dc_stride : nullptr;
             s.grads = grads + local * form.gradient_stride;
             s.scalars = scalars + local * form.scalars;
+            if (pending) take_waiting(t, first, count);
+            for (int64_t d = 0; d < form.delays; d++) s.pending[d] = waiting(t - p.delays[d], first);
             form.backward(s);
             for (int64_t r = 0; r < count; r++) {
                 source_rows[(int)Source::input][local + r] = in(p.x) + (at + r) * D;
                 source_rows[(int)Source::previous][local + r] = s.h_prev + r * O;
                 source_rows[(int)Source::reserve][local + r] = row(s.reserve, r, form.reserve_columns);
                 source_rows[(int)Source::grads][local + r] = s.grads + r * form.gradient_stride;
+                for (int64_t d = 0; d < form.delays; d++)
+                    source_rows[(int)Source::earlier + d][local + r] = s.earlier[d] + r * O;
             }
         }
+    }
+
+    // Adds the gradients that wait for step t to those of its states.
+    void take_waiting(int64_t t, int64_t first, int64_t count) {
+        T *to = dh + first * form.dh_stride, *from = waiting(t, first);
+        for (int64_t n = 0; n < count * form.dh_stride; n++) to[n] += from[n];
+        clear(from, count * form.dh_stride);
     }
 
     // Adds the rows of a chunk; the threads share the tiles of the sum.
@@ -463,6 +487,9 @@ private:
             copy_rows(total.gradient + team.from(total.count), total.sum + team.from(total.count),
                       team.to(total.count) - team.from(total.count), 1);
         for (int64_t row = team.from(p.batch); row < team.to(p.batch); row++) {
+            if (pending) take_waiting(-1, row, 1);
+            for (int64_t t = -2; p.grad_history && t >= -form.reach; t--)
+                copy_rows(out(p.grad_history) + ((-2 - t) * p.batch + row) * O, waiting(t, row), 1, O);
             if (p.grad_h0) copy_rows(out(p.grad_h0) + row * O, dh + row * form.dh_stride, 1, O);
             if (p.grad_c0) copy_rows(out(p.grad_c0) + row * H, dc + row * form.dc_stride, 1, H);
         }
@@ -484,8 +511,8 @@ private:
     int64_t across_size = 0;       // of one thread
     Packed<T> drive;
     T *bias = nullptr, *u = nullptr, *work = nullptr;
-    T *dh = nullptr, *dc = nullptr, *grads = nullptr, *scalars = nullptr, *panels = nullptr, *input_block = nullptr;
-    const T** source_rows[4] = {};
+    T *dh = nullptr, *dc = nullptr, *pending = nullptr, *grads = nullptr, *scalars = nullptr, *panels = nullptr, *input_block = nullptr;
+    const T** source_rows[(int)Source::earlier + most_delays] = {};
 };
 
 } // namespace

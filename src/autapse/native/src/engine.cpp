@@ -7,6 +7,7 @@
 #include "forms/gru.h"
 #include "forms/leaky.h"
 #include "forms/lstm.h"
+#include "forms/pre_activation.h"
 #include "forms/shared_gate.h"
 #include "forms/ugrnn.h"
 #include "heads.h"
@@ -39,10 +40,21 @@ template <class T> Form<T>* make_chain(const autapse_scan& p, Scratch& scratch) 
     }
 }
 
+template <class T> Form<T>* make_pre_activation(const autapse_scan& p, Scratch& scratch) {
+    switch (p.activation) {
+    case AUTAPSE_TANH: return make<PreActivation<T, Tanh>>(p, scratch);
+    case AUTAPSE_RELU: return make<PreActivation<T, Relu>>(p, scratch);
+    case AUTAPSE_SIGMOID: return make<PreActivation<T, Sigmoid>>(p, scratch);
+    default: return make<PreActivation<T, Identity>>(p, scratch);
+    }
+}
+
 template <class T> Form<T>* make_form(const autapse_scan& p, Scratch& scratch) {
     switch (p.form) {
-    case AUTAPSE_LEAKY: return make_leaky<T>(p, scratch);
+    case AUTAPSE_LEAKY:
+    case AUTAPSE_DELAYED: return make_leaky<T>(p, scratch);
     case AUTAPSE_CHAIN: return make_chain<T>(p, scratch);
+    case AUTAPSE_PRE_ACTIVATION: return make_pre_activation<T>(p, scratch);
     case AUTAPSE_SHARED_GATE: return make<SharedGate<T>>(p, scratch);
     case AUTAPSE_UGRNN: return make<UpdateGate<T>>(p, scratch);
     case AUTAPSE_GRU:

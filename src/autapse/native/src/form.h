@@ -8,6 +8,8 @@
 
 namespace {
 
+constexpr int64_t most_delays = sizeof(autapse_scan::delays) / sizeof(int64_t);
+
 // The rows of one step that one thread works on. Each pointer is to the first of them.
 template <class T> struct Step {
     int64_t t, count;
@@ -18,10 +20,12 @@ template <class T> struct Step {
     T* reserve;                  // [count, reserve_columns]; null if nothing is saved
     T* work;                     // scratch, [count, work_stride]
     T* across;                   // scratch of the thread, for products with a sparse matrix
+    const T* earlier[most_delays]; // the state of each delay, [count, O]
 
     const T *grad_h, *grad_c;    // gradients of the outputs, [count, O], [count, H]; null for zero
     T *dh, *dc;                  // in: gradient of this step's states; out: of the previous step's. Padded strides
     T* grads;                    // gradients of the products and of the drive, [count, gradient_stride]
+    T* pending[most_delays]; // where the gradient of the state of each delay is added, strides of dh
     T* scalars;                  // gradients of per-step coefficients, [count, scalars]
 };
 
@@ -40,7 +44,7 @@ template <class T> struct Linear {
     }
 };
 
-enum class Source { input, previous, reserve, grads };
+enum class Source { input, previous, reserve, grads, earlier }; // earlier: the state of the first delay, then others
 
 // gradient[rows, cols] = the sum over the batch of (rows columns of grads) x (cols columns of a source)
 template <class T> struct Outer {
@@ -92,6 +96,7 @@ private:
 template <class T> struct Form {
     int64_t H, O;
     int64_t drive_columns = 0, work_columns = 0, reserve_columns = 0, gradient_columns = 0, scalars = 0;
+    int64_t delays = 0, reach = 1; // number of delays, and the longest one
     int64_t work_stride = 0, gradient_stride = 0, dh_stride = 0, dc_stride = 0;
     const autapse_scan& p;
     List<Linear<T>> linears;
@@ -102,8 +107,11 @@ template <class T> struct Form {
     Sparse<T> sparse, sparse_back; // a sparse matrix and its transpose, set by the driver
 
     Form(const autapse_scan& problem, Scratch& scratch) : H(problem.hidden), O(problem.outputs), p(problem) {
-        linears.reserve(scratch, problem.inner + 2);
-        outers.reserve(scratch, problem.inner + 4);
+        if (problem.form == AUTAPSE_DELAYED)
+            for (; delays < most_delays && problem.delays[delays]; delays++)
+                reach = larger(reach, problem.delays[delays]);
+        linears.reserve(scratch, problem.inner + 2 + delays);
+        outers.reserve(scratch, problem.inner + 4 + delays);
         sparse_outers.reserve(scratch, problem.inner);
         totals.reserve(scratch, problem.inner + 6);
         drives.reserve(scratch, 2);

@@ -1,0 +1,255 @@
+"""Diagnosis: the numbers that matter for a trained model, with one plain sentence each."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from autapse import checks
+from autapse.cells.equilibrium import EquilibriumRule
+from autapse.cells.ernn import ERNN
+from autapse.diagnostics.attractors import fixed_points
+from autapse.diagnostics.contraction import contraction
+from autapse.diagnostics.flow import gradient_flow
+from autapse.diagnostics.gates import dual_gates
+from autapse.diagnostics.implicit import implicit_solves, implicit_spread
+from autapse.diagnostics.lesions import lesion
+from autapse.diagnostics.loss_gradients import loss_gradient
+from autapse.diagnostics.lyapunov import lyapunov_exponents
+from autapse.diagnostics.recall import linear_memory
+from autapse.diagnostics.trajectories import layer_input, recurrent_of
+from autapse.diagnostics.units import saturation
+from autapse.models import SequenceModel
+from autapse.solve import Newton
+
+WORK = 4e11  # multiplications of the Jacobian products; for larger networks fewer sequences are used
+SHARE = 0.01  # of a gradient that still counts
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One number of a diagnosis."""
+
+    name: str  # of the number
+    value: float  # the number
+    sentence: str  # what it means
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The numbers that `diagnose` found, and the probes that it skipped."""
+
+    findings: tuple[Finding, ...]  # the numbers, with a sentence each
+    skipped: dict[str, str]  # probes that do not fit the network, or had no time, with the reason
+    seconds: float  # time of all probes
+
+    def to_json(self) -> dict[str, Any]:
+        """The content of a JSON file. A number that is not finite is null."""
+        known = [
+            {"name": f.name, "value": f.value if math.isfinite(f.value) else None, "sentence": f.sentence}
+            for f in self.findings
+        ]
+        return {"findings": known, "skipped": self.skipped, "seconds": round(self.seconds, 2)}
+
+
+@dataclass(frozen=True, eq=False)
+class _Subject:
+    """A model with its data."""
+
+    model: SequenceModel
+    x: Tensor  # [B, T, D]
+    lengths: Tensor | None
+    loss: Callable[[Tensor], Tensor] | None
+    score: Callable[[Tensor], Any] | None
+    layer: int
+
+    @property
+    def given(self) -> dict[str, Any]:
+        return {"lengths": self.lengths, "layer": self.layer}
+
+    @property
+    def few(self) -> tuple[Tensor, dict[str, Any]]:
+        """As many sequences as the products of Jacobians have time for."""
+        run = recurrent_of(self.model)
+        units, steps = sum(run.cells[f"l{self.layer}"].carried_sizes), self.x.shape[1]
+        count = max(2, min(len(self.x), int(WORK / (steps * units**3))))
+        lengths = None if self.lengths is None else self.lengths[:count]
+        return self.x[:count], {"lengths": lengths, "layer": self.layer}
+
+
+def diagnose(
+    model: SequenceModel,
+    x: Any,
+    lengths: Any = None,
+    loss: Callable[[Tensor], Tensor] | None = None,
+    score: Callable[[Tensor], Any] | None = None,
+    layer: int = 0,
+    budget: float = 60.0,
+    notify: Callable[[str], None] | None = None,
+) -> Diagnosis:
+    """Run the probes that fit a trained model, and say in one sentence each what they found.
+
+    Args:
+        model: a model that reads sequences.
+        x: test data, [B, T, D]; a few dozen sequences are enough.
+        lengths: [B], the length of each sequence, if they differ.
+        loss: the loss as a function of the model's output; None leaves out the gradient of the loss.
+        score: a score as a function of the output, such as a share of errors; None leaves out the lesions.
+        layer: which layer of a stack.
+        budget: seconds. No probe is started after that.
+        notify: is called with the name of each probe before it starts.
+
+    Returns:
+        A `Diagnosis`.
+
+    >>> model = autapse.models.Regressor("gru", 2, 1, hidden_size=8)
+    >>> found = diagnose(model, torch.randn(8, 40, 2))
+    >>> found.findings[0].name
+    'gradient_gain'
+    """
+    budget = checks.number("budget", budget, low=0.0)
+    known = None if lengths is None else torch.as_tensor(lengths)
+    layer_input(model, x, known)  # bad input is an error here, and not a probe that does not fit
+    subject = _Subject(model, torch.as_tensor(x), known, loss, score, layer)
+    checks.integer("layer", layer, minimum=0, maximum=recurrent_of(model).num_layers - 1)
+    findings: list[Finding] = []
+    skipped: dict[str, str] = {}
+    began = time.monotonic()
+    for name, probe in PROBES.items():
+        if time.monotonic() - began > budget:
+            skipped[name] = f"no time left of {budget:g} s"
+            continue
+        if notify is not None:
+            notify(name)
+        try:
+            findings += probe(subject)
+        except checks.InputError as error:
+            skipped[name] = str(error)
+    return Diagnosis(tuple(findings), skipped, time.monotonic() - began)
+
+
+def _gradients(subject: _Subject) -> Iterator[Finding]:
+    x, given = subject.few
+    flow = gradient_flow(subject.model, x, **given, spectra=0)
+    lag = len(flow.gain) - 1
+    size, reach = float(flow.typical[-1]), flow.reach(SHARE)
+    change = "keep their size" if 0.5 < size < 2 else "shrink" if size < 1 else "grow"
+    amount = f": the factor is {size:.2g}" if 0.5 < size < 2 else f" to {size:.2g} of their size"
+    yield Finding("gradient_gain", size, f"Gradients over {lag} steps {change}{amount} ({flow.rate:.4f} per step).")
+    whole = "all" if reach == lag else "only"
+    yield Finding("gradient_reach", reach, f"Gradients keep 1 % of their size over {whole} {reach} steps.")
+
+
+def _loss(subject: _Subject) -> Iterator[Finding]:
+    if subject.loss is None:
+        checks.fail("loss", "be given for the gradient of the loss", None)
+    found = loss_gradient(subject.model, subject.x, subject.loss, subject.lengths)
+    norm = found.norm[subject.layer * recurrent_of(subject.model).directions]
+    per_step = norm.sum(1) / np.maximum(1, (np.arange(len(norm))[:, None] < found.lengths).sum(1))
+    ratio = float(per_step[0] / per_step.max()) if per_step.max() else math.nan
+    text = f"The loss depends on the first state with {ratio:.2g} of the strength that its strongest step has."
+    yield Finding("loss_gradient_at_start", ratio, text)
+
+
+def _lyapunov(subject: _Subject) -> Iterator[Finding]:
+    x, given = subject.few
+    found = lyapunov_exponents(subject.model, x, **given, count=1)
+    value, error = found.maximal, found.standard_error
+    verb = "grow" if value > 0 else "shrink"
+    text = f"Small differences of a state {verb} by the factor {math.exp(value):.4f} per step"
+    yield Finding("lyapunov", value, f"{text} (exponent {value:.4f} ± {error:.4f}).")
+
+
+def _memory(subject: _Subject) -> Iterator[Finding]:
+    found = linear_memory(subject.model, subject.x, **subject.given)
+    reach, longest = found.reach(), int(found.lags[-1])
+    text = f"Half of the variance of an input can be read from the state up to {reach} steps later"
+    text = "A linear map reads only the present input from the state" if reach == 0 else text
+    text = "A linear map cannot read the input from the state" if reach < 0 else text
+    yield Finding("linear_memory", reach, f"{text} (lags up to {longest} were tried).")
+
+
+def _units(subject: _Subject) -> Iterator[Finding]:
+    found = saturation(subject.model, subject.x, **subject.given)
+    dead, count = int(found.dead.sum()), len(found.dead)
+    text = f"{dead} of {count} units are dead: they hardly vary" if dead else f"All {count} units vary: none is dead"
+    yield Finding("dead_units", dead, f"{text} on these data.")
+    if found.flat is not None:
+        flat = float(found.flat.mean())
+        yield Finding("flat_activations", flat, f"Activations are flat at {flat:.0%} of all steps and units.")
+
+
+def _gates(subject: _Subject) -> Iterator[Finding]:
+    found = dual_gates(subject.model, subject.x, **subject.given)
+    exists = np.arange(len(found.carry))[:, None] < found.lengths
+    carry = float(found.carry[exists].mean())
+    text = "The network carries nothing over by itself: it has no carry gate"
+    text = f"A step carries {carry:.3f} of the old state over, on average" if carry else text
+    yield Finding("carry", carry, f"{text}.")
+
+
+def _lesions(subject: _Subject) -> Iterator[Finding]:
+    if subject.score is None:
+        checks.fail("score", "be given for lesions", None)
+    found = lesion(subject.model, subject.x, subject.score, subject.lengths)
+    worst = int(np.argmax(found.change))
+    value, step = float(found.change[worst]), int(found.steps[worst]) + 1
+    text = f"Without one step the score becomes worse by {value:.3g} at most, at step {step}"
+    yield Finding("lesion", value, f"{text} (intact: {found.intact:.3g}).")
+
+
+def _fixed(subject: _Subject) -> Iterator[Finding]:
+    found = fixed_points(subject.model, subject.x, **subject.given, starts=32)
+    kinds = found.kinds
+    stable = sum(kind == "attractor" for kind, fixed in zip(kinds, found.fixed, strict=True) if fixed)
+    others, slow = int(found.fixed.sum()) - stable, int((~found.fixed).sum())
+    counts = [_many(stable, "attractor"), _many(others, "other fixed point"), _many(slow, "slow point")]
+    yield Finding("attractors", stable, f"At the mean input the network has {', '.join(counts)}.")
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count or 'no'} {what}{'' if count == 1 else 's'}"
+
+
+def _contraction(subject: _Subject) -> Iterator[Finding]:
+    run, x, _ = layer_input(subject.model, subject.x, subject.lengths)
+    cell = run.cells[f"l{subject.layer}"]
+    if not isinstance(cell, EquilibriumRule | ERNN) or subject.layer or run.directions > 1:
+        checks.fail("network", "be one layer of equilibria", run.cell_class.__name__)
+    found = contraction(cell, x)
+    share = float(found.holds.double().mean())
+    yield Finding(
+        "contraction", share, f"The condition of the ERNN paper's Theorem 1 holds at {share:.0%} of the steps."
+    )
+
+
+def _implicit(subject: _Subject) -> Iterator[Finding]:
+    solves = implicit_solves(subject.model, subject.x, subject.lengths, {"newton": Newton()}, iterations=1)
+    cost = float(solves.evaluations.mean())
+    yield Finding("evaluations", cost, f"Newton's method solves a sequence with {cost:.1f} evaluations on average.")
+    left, right = implicit_spread(subject.model, subject.x, None, subject.lengths).reach()
+    text = (
+        f"A change of one input is felt {left} steps to the left and {right} to the right (1 % of its largest effect)."
+    )
+    yield Finding("spread", left + right, text)
+
+
+PROBES: dict[str, Callable[[_Subject], Iterator[Finding]]] = {
+    "gradient flow": _gradients,
+    "gradient of the loss": _loss,
+    "Lyapunov exponent": _lyapunov,
+    "linear memory": _memory,
+    "units": _units,
+    "gates": _gates,
+    "lesions": _lesions,
+    "fixed points": _fixed,
+    "contraction": _contraction,
+    "implicit solves": _implicit,
+}

@@ -1,0 +1,117 @@
+"""What all figures share: an empty figure, colours that everybody can tell apart, curves and bands."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from autapse import checks, files
+
+# Okabe and Ito's colours, without yellow, which is too light for lines.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+SMALLEST = 1e-300  # of what a logarithmic axis shows
+
+
+def new_figure(width: float, height: float) -> Any:
+    """An empty figure.
+
+    Args:
+        width: in inches.
+        height: in inches.
+
+    Returns:
+        A `Figure` of matplotlib.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise checks.InputError("Plots need matplotlib: pip install 'autapse[plots]'") from None
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def saved(figure: Any, **options: Any) -> bytes:
+    """The content of a file with a figure.
+
+    Args:
+        figure: the figure.
+        options: those of matplotlib's `savefig`, such as `format`.
+
+    Returns:
+        The bytes of the file.
+    """
+    buffer = io.BytesIO()
+    figure.savefig(buffer, **options)
+    return buffer.getvalue()
+
+
+def write_figure(path: Path, figure: Any) -> None:
+    """Write a figure, as .svg or .png by the name of the file. The same figure gives the same bytes."""
+    kind = path.suffix.removeprefix(".")
+    files.write_bytes(path, svg(figure) if kind == "svg" else saved(figure, format=kind, dpi=150))
+
+
+def svg(figure: Any) -> bytes:
+    """The content of an SVG file with text as text. The same figure and the same matplotlib give the same bytes."""
+    import matplotlib as mpl
+
+    with mpl.rc_context({"svg.hashsalt": "autapse", "svg.fonttype": "none"}):
+        return saved(figure, format="svg", metadata={"Date": None})
+
+
+def axes_or_new(axes: Any, width: float = 5.0, height: float = 3.4) -> Any:
+    """The given axes, or those of a new figure."""
+    return new_figure(width, height).subplots() if axes is None else axes
+
+
+def finish(axes: Any, xlabel: str, ylabel: str, log: bool = False, title: str = "") -> Any:
+    """Label axes; a legend if something has a name."""
+    axes.set(xlabel=xlabel, ylabel=ylabel)
+    if title:
+        axes.set_title(title)
+    if log:
+        axes.set_yscale("log")
+    axes.grid(alpha=0.3)
+    if axes.get_legend_handles_labels()[1]:
+        axes.legend(fontsize="small")
+    return axes
+
+
+def curve(axes: Any, x: Any, y: Any, label: str = "", **style: Any) -> str:
+    """Draw a line in the next colour, and return the colour. Names of lines are kept for the legend."""
+    colour = style.pop("color", COLOURS[len(axes.get_lines()) % len(COLOURS)])
+    axes.plot(x, y, color=colour, label=label or None, **style)
+    return colour
+
+
+def band(axes: Any, x: Any, low: Any, high: Any, colour: str) -> None:
+    """Shade the area between two curves."""
+    axes.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0)
+
+
+def quantiles(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # [n, B] -> [n] each
+    """The median over the sequences and the quantiles 0.1 and 0.9, without NaN."""
+    low, middle, high = np.nanquantile(values, (0.1, 0.5, 0.9), axis=1)
+    return middle, low, high
+
+
+def spread(axes: Any, x: Any, values: np.ndarray, label: str = "") -> None:
+    """The median over the sequences [n, B], with a band of 80 % of them."""
+    middle, low, high = quantiles(values)
+    band(axes, x, low, high, curve(axes, x, middle, label))
+
+
+def unit_circle(axes: Any) -> None:
+    """The circle |λ| = 1, in gray."""
+    angle = np.linspace(0, 2 * np.pi, 200)
+    axes.plot(np.cos(angle), np.sin(angle), color="gray", linewidth=1, linestyle="--")
+    axes.set_aspect("equal", adjustable="datalim")
+
+
+def points(axes: Any, values: np.ndarray, label: str = "", **style: Any) -> None:
+    """Complex numbers as points of the plane, in the next colour of points."""
+    colour = COLOURS[len(axes.collections) % len(COLOURS)]
+    options = {"s": 10, "color": colour, "linewidths": 0} | style
+    axes.scatter(values.real, values.imag, label=label or None, **options)

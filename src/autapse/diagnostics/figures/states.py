@@ -1,0 +1,185 @@
+"""Figures of states over time: estimation, gates, lesions, discrimination, weights, units, implicit solves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from autapse.diagnostics.figures.base import SMALLEST, axes_or_new, band, curve, finish, spread
+
+if TYPE_CHECKING:
+    from autapse.diagnostics.classes import Discrimination
+    from autapse.diagnostics.estimation import IterativeEstimation
+    from autapse.diagnostics.gates import DualGates
+    from autapse.diagnostics.implicit import ImplicitSolves, ImplicitSpread
+    from autapse.diagnostics.lesions import Lesion
+    from autapse.diagnostics.units import Saturation
+    from autapse.diagnostics.weights import WeightDistance
+
+
+def draw_estimation(found: IterativeEstimation, axes: Any = None, label: str = "", change: bool = False) -> Any:
+    """Draw the average estimation error over the steps, with a band of one standard deviation.
+
+    Args:
+        found: from `iterative_estimation`.
+        axes: the axes of matplotlib to draw on; by default those of a new figure.
+        label: name in the legend.
+        change: h_t − h_{t−1} (equation 3) instead of h_t − h_T (equation 1).
+
+    Returns:
+        The axes.
+    """
+    axes = axes_or_new(axes)
+    mean, variance = (found.change, found.change_variance) if change else (found.to_end, found.to_end_variance)
+    steps, deviation = np.arange(1, len(mean) + 1), np.sqrt(variance)
+    band(axes, steps, mean - deviation, mean + deviation, curve(axes, steps, mean, label))
+    axes.axhline(0, color="gray", linestyle="--", linewidth=1)
+    return finish(axes, "step", "mean of h_t − h_{t−1}" if change else "mean of h_t − h_T")
+
+
+def draw_gates(gates: DualGates, axes: Any = None, label: str = "") -> Any:
+    """Draw the transform and the carry gates over the steps (means over sequences and units), and the contributions.
+
+    Args:
+        gates: from `dual_gates`.
+        axes: the axes of matplotlib to draw on; by default those of a new figure.
+        label: name in the legend, before that of the line.
+
+    Returns:
+        The axes. The contribution of a step is its share in the last state, as a part of the largest one.
+    """
+    axes = axes_or_new(axes)
+    exists = np.arange(len(gates.carry))[:, None] < gates.lengths
+    count, steps = np.maximum(exists.sum(1), 1), np.arange(1, len(gates.carry) + 1)
+    share = (gates.share * gates.lengths).sum(1) / count
+    share = share / max(share.max(), SMALLEST)
+    lines = {"transform": gates.transform.mean(2).sum(1) / count, "carry": gates.carry.mean(2).sum(1) / count}
+    for name, values in (lines | {"contribution": share}).items():
+        curve(axes, steps, values, f"{label} {name}".strip(), linestyle="--" if name == "contribution" else "-")
+    return finish(axes, "step", "mean gate; contribution of the step")
+
+
+def draw_lesion(found: Lesion, axes: Any = None, label: str = "", score: str = "score") -> Any:
+    """Draw the score of a network over the step that is left out or exchanged, with the score of the intact one.
+
+    Args:
+        found: from `lesion`.
+        axes: the axes of matplotlib to draw on; by default those of a new figure.
+        label: name in the legend.
+        score: what the score is.
+
+    Returns:
+        The axes.
+    """
+    axes = axes_or_new(axes)
+    colour = curve(axes, found.steps + 1, found.score, label, marker=".")
+    axes.plot(found.steps[[0, -1]] + 1, [found.intact] * 2, color=colour, linestyle="--", linewidth=1)
+    return finish(axes, "step that is changed", score)
+
+
+def draw_discrimination(found: Discrimination, axes: Any = None, label: str = "") -> Any:
+    """Draw the ratio of the distances within and between classes over the steps.
+
+    Args:
+        found: from `discrimination`.
+        axes: the axes of matplotlib to draw on; by default those of a new figure.
+        label: name in the legend.
+
+    Returns:
+        The axes.
+    """
+    axes = axes_or_new(axes)
+    curve(axes, np.arange(1, len(found.ratio) + 1), found.ratio, label)
+    axes.axhline(1, color="gray", linestyle="--", linewidth=1)
+    return finish(axes, "step", "distance within / between classes")
+
+
+def draw_weight_distance(found: WeightDistance, axes: Any = None, label: str = "") -> Any:
+    """Draw the distance of the weights to the last ones over the records.
+
+    Args:
+        found: from `weight_distance`.
+        axes: the axes of matplotlib to draw on; by default those of a new figure.
+        label: name in the legend.
+
+    Returns:
+        The axes.
+    """
+    axes = axes_or_new(axes)
+    curve(axes, np.arange(len(found.distance)), found.distance, label, marker=".")
+    return finish(axes, "record (epoch)", "distance to the last weights")
+
+
+def draw_saturation(found: Saturation, axes: Any = None) -> Any:
+    """Draw the shares of flat activations and of open and closed gates over the units, in order of their size.
+
+    Args:
+        found: from `saturation`.
+        axes: the axes of matplotlib to draw on; by default those of a new figure.
+
+    Returns:
+        The axes. Without shares, the standard deviation of each unit.
+    """
+    axes = axes_or_new(axes)
+    named = {"activation is flat": found.flat, "carry gate open": found.carry_open, "closed": found.carry_closed}
+    known = {name: values for name, values in named.items() if values is not None}
+    for name, values in (known or {"standard deviation": found.deviation}).items():
+        curve(axes, np.arange(1, len(values) + 1), np.sort(values)[::-1], name)
+    title = f"{int(found.dead.sum())} of {len(found.dead)} units are dead"
+    return finish(axes, "unit, in order", "share of steps" if known else "standard deviation", title=title)
+
+
+def draw_solves(found: ImplicitSolves, axes: Any = None) -> Any:
+    """Draw the convergence of each solver: the median residual over the iterations, with a band of 80 %.
+
+    Args:
+        found: from `implicit_solves`.
+        axes: the axes of matplotlib to draw on; by default those of a new figure.
+
+    Returns:
+        The axes. The legend has the mean number of evaluations.
+    """
+    axes = axes_or_new(axes)
+    for name, residual, evaluations in zip(found.solvers, found.residual, found.evaluations, strict=True):
+        known = np.isfinite(residual).all(1)
+        shown = f"{name} ({evaluations.mean():.3g} evaluations)"
+        spread(axes, np.flatnonzero(known), np.maximum(residual[known], SMALLEST), shown)
+    return finish(axes, "iteration", "relative residual", log=True)
+
+
+def draw_spread(found: ImplicitSpread, axes: Any = None, label: str = "") -> Any:
+    """Draw the effect of a change of one input on the outputs to its left and right.
+
+    Args:
+        found: from `implicit_spread`.
+        axes: the axes of matplotlib to draw on; by default those of a new figure.
+        label: name in the legend.
+
+    Returns:
+        The axes.
+    """
+    axes = axes_or_new(axes)
+    values = np.where(found.typical > 0, found.typical, np.nan)
+    curve(axes, found.offset, values, label)
+    axes.axvline(0, color="gray", linestyle="--", linewidth=1)
+    return finish(axes, "offset from the changed input (steps)", "change of the output", log=True)
+
+
+def draw_units(units: np.ndarray, axes: Any = None, title: str = "") -> Any:
+    """Draw a value of each unit at each step as colours, [T, H], blue below 0 and red above.
+
+    Args:
+        units: such as `to_end_units` of `iterative_estimation`, or one sequence of a `Trajectory`.
+        axes: the axes of matplotlib to draw on; by default those of a new figure.
+        title: above the picture.
+
+    Returns:
+        The axes.
+    """
+    axes = axes_or_new(axes)
+    largest = max(float(np.nanmax(np.abs(units))), SMALLEST)
+    image = axes.imshow(units.T, aspect="auto", cmap="RdBu_r", vmin=-largest, vmax=largest, interpolation="nearest")
+    axes.figure.colorbar(image, ax=axes)
+    axes.set(xlabel="step", ylabel="unit", title=title)
+    return axes

@@ -1,0 +1,47 @@
+"""Default settings of a kind of task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
+
+from autapse.tasks import Task
+from autapse.training.config import RunConfig, TrainingConfig
+from autapse.training.model_config import CellConfig
+
+M = TypeVar("M", bound=CellConfig)
+
+
+@dataclass(frozen=True)
+class Defaults(Generic[M]):
+    """The settings that suit a kind of task, where they differ from the usual defaults."""
+
+    network: type[M]
+    model: Mapping[str, Any]
+    training: Mapping[str, Any]
+    without_validation: Mapping[str, Any]
+    """Settings of the training that are different if no data is held out for validation."""
+
+    def model_config(self, given: Mapping[str, Any] | None = None) -> M:
+        return self.network(**{**self.model, **(given or {})})
+
+    def training_config(self, given: Mapping[str, Any] | None = None) -> TrainingConfig:
+        return TrainingConfig(**{**self.training, **(given or {})})
+
+    def config(self, task: Task, model: Mapping[str, Any] | None, training: Mapping[str, Any] | None) -> RunConfig:
+        """The settings of a run. What is given by name replaces the defaults."""
+        config = RunConfig(task=task, model=self.model_config(model), training=self.training_config(training))
+        return self.settled(config, keep=training or {})
+
+    def settled(self, config: RunConfig, keep: Mapping[str, Any] | None = None) -> RunConfig:
+        """The same without validation data, if the task has none. Settings that differ from the defaults stay."""
+        if getattr(config.task, "validation", True):
+            return config
+        usual = self.training_config()
+        changes = {
+            name: value
+            for name, value in self.without_validation.items()
+            if name not in (keep or {}) and getattr(config.training, name) == getattr(usual, name)
+        }
+        return replace(config, training=replace(config.training, **changes))

@@ -1,0 +1,65 @@
+"""`autapse diagnose RUN`: what it prints and writes, and its errors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autapse.cli.main import main
+from autapse.training import load_run, train
+from autapse.training.feeds import Tensors
+from command_line import said
+from small import small_config
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("diagnose") / "run"
+    train(small_config(steps=4, eval_every=2), folder)
+    return folder
+
+
+def test_sentences_and_numbers(run: Path, capsys: Any) -> None:
+    text = said(capsys, "diagnose", str(run), "--sequences", "8")
+    written = json.loads((run / "diagnosis.json").read_text())
+    assert [*text.splitlines()[:-1]] == [finding["sentence"] for finding in written["findings"]]
+    assert text.splitlines()[-1].startswith(f"{len(written['findings'])} numbers from 8 sequences in ")
+    assert (written["split"], written["sequences"], written["steps"], written["layer"]) == ("test", 8, 10, 0)
+    assert {finding["name"] for finding in written["findings"]} >= {"gradient_gain", "lesion", "loss_gradient_at_start"}
+
+
+def test_a_layer_a_split_and_a_file(run: Path, tmp_path: Path, capsys: Any) -> None:
+    (checkpoint,) = run.glob("checkpoint-*.safetensors")
+    out = tmp_path / "numbers.json"
+    said(capsys, "diagnose", str(checkpoint), "--split", "validation", "--layer", "1", "--out", str(out))
+    written = json.loads(out.read_text())
+    assert (written["split"], written["sequences"], written["layer"]) == ("validation", 32, 1)
+
+
+def test_the_sequences_are_from_all_over_the_data(run: Path) -> None:
+    from autapse.cli.diagnose import _batch
+
+    _, config, _ = load_run(run)
+    data = Tensors.of(config.task.split("test", 0), "cpu")
+    assert (_batch(data, 3).inputs == data.inputs[[0, 20, 39]]).all()
+    assert len(_batch(data, 100).inputs) == 40
+    assert len(_batch(data, 1).inputs) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["no-such-run"], "There is no run at no-such-run"),
+        (["RUN", "--sequences", "0"], "sequences must be an integer of at least 1; got 0"),
+        (["RUN", "--layer", "2"], "layer must be an integer of at least 0 and at most 1; got 2"),
+        (["RUN", "--budget", "-1"], "budget must be a finite number at least 0"),
+    ],
+)
+def test_errors_are_one_line(run: Path, capsys: Any, words: list[str], message: str) -> None:
+    assert main(["diagnose", *(str(run) if word == "RUN" else word for word in words)]) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert "\n" not in said.strip()
