@@ -396,6 +396,22 @@ def leaky(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
     return (kept + (candidate if o.get("form") == "sum" else alpha * candidate),)
 
 
+def reservoir(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
+    (h,) = state
+    R = p["weight_hh"]
+    if "pattern" in p:  # its entries one by one
+        sums = [torch.zeros((), dtype=h.dtype) for _ in h]
+        for value, row, column in zip(R, *p["pattern"].tolist(), strict=True):
+            sums[row] = sums[row] + value * h[column]
+        fed = torch.stack(sums)
+    else:
+        fed = R @ h
+    candidate = ACT[o.get("nonlinearity", "tanh")](p["weight_ih"] @ x + fed + plus(p, "bias_h"))
+    alpha = o.get("leak", 1.0)
+    alpha = p["rate"] if isinstance(alpha, tuple) else alpha  # a sampled one is tested with the initialisations
+    return ((1 - alpha) * h + alpha * candidate,)
+
+
 def equilibrium_tanh(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
     (previous,) = state
     alpha = p["weight_hh"] @ previous + p["weight_ih"] @ x + plus(p, "bias_h")
@@ -641,6 +657,7 @@ _EQUATIONS = {
     "OrthogonalRNN": orthogonal,
     "SpectralRNN": spectral,
     "LeakyRNN": leaky,
+    "Reservoir": reservoir,
 }
 _VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("RNN", {"nonlinearity": "relu"}),
@@ -675,13 +692,29 @@ _VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("LeakyRNN", {"tau": TAUS}),
     ("LeakyRNN", {"learn_tau": True}),
     ("LeakyRNN", {"tau": (2.0, 50.0), "learn_tau": True}),
+    ("Reservoir", {"learn": True, "leak": (0.1, 0.9), "spectral_radius": 1.4}),
+    ("Reservoir", {"learn": True, "topology": "ring", "nonlinearity": "sigmoid"}),
+    ("Reservoir", {"learn": True, "connections": 1, "leak": 1 / TAUS}),
     ("LeakyRNN", {"tau": (1.0, 64.0), "groups": 2, "form": "sum"}),
     ("LeakyRNN", {"form": "pre-activation", "learn_tau": True}),
     ("LeakyRNN", {"form": "pre-activation", "tau": TAUS, "nonlinearity": "sigmoid"}),
 ]
 
-BASIC = [Network(name, {}, equation) for name, equation in _EQUATIONS.items()]
+# A reservoir has no parameters by default; most tests need some.
+BASIC = [Network(n, {"learn": True} if n == "Reservoir" else {}, equation) for n, equation in _EQUATIONS.items()]
 VARIANTS = [*BASIC, *[Network(name, options, _EQUATIONS[name]) for name, options in _VARIANTS]]
+
+FIXED = [
+    Network("Reservoir", options, reservoir)
+    for options in (
+        {},
+        {"connections": 1, "leak": 0.3},
+        {"topology": "ring", "spectral_radius": 0.5},
+        {"topology": "distance", "connections": 1, "input_scaling": [0.1, 1.0, 2.0], "bias_scaling": 0.5},
+    )
+]
+"""Networks without parameters."""
+every_fixed = pytest.mark.parametrize("network", FIXED, ids=str)
 
 _SOLVED = {
     "EquilibriumTanh": equilibrium_tanh,

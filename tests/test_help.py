@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import autapse
-from autapse import auto, cells, diagnostics, gradient, layers, models, sklearn, solve, training, unfold
+from autapse import auto, cells, diagnostics, gradient, layers, models, readouts, sklearn, solve, training, unfold
 from autapse.cells.base import constructor_arguments
 from autapse.diagnostics import plots
 from autapse.diagnostics.contraction import contraction
@@ -23,6 +23,7 @@ BASE = "a base class: its subclasses explain their arguments and have examples"
 NOT_EXPLAINED = {
     models.SequenceModel: BASE,
     layers.Layer: BASE,
+    readouts.LinearReadout: BASE,
     cells.FormCell: "a base class with the arguments of Cell",
     gradient.Solved: "a protocol",
     solve.NotConvergedWarning: "only the library makes it",
@@ -33,6 +34,7 @@ NO_EXAMPLE = {
     models.SequenceModel: BASE,
     sklearn.RecurrentEstimator: BASE,
     layers.Layer: BASE,
+    readouts.LinearReadout: BASE,
     cells.FormCell: "a base class: docs/extending.md has an example",
     gradient.Gradient: BASE,
     gradient.Solved: "a protocol",
@@ -62,7 +64,7 @@ def public(room: ModuleType) -> list[Any]:
     return [value for value in values if isinstance(value, type) or inspect.isfunction(value)]
 
 
-ROOMS = (training, auto, sklearn, models, diagnostics, autapse, layers, cells, gradient, unfold, solve)
+ROOMS = (training, auto, sklearn, models, diagnostics, autapse, layers, readouts, cells, gradient, unfold, solve)
 PROBES = (contraction, memory_trace, MemoryTrace)
 PUBLIC = list(dict.fromkeys([*(thing for room in ROOMS for thing in public(room)), *PROBES, *public(plots)]))
 

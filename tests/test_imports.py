@@ -20,7 +20,7 @@ SOURCE = Path(autapse.__file__).parent
 BOTTOM = {"checks", "files", "lazy", "terminal", "console", "exit_codes", "plugins", "records", "docstrings"}
 RULES = {"cells", "forms", "solve", "gradient", "native"}
 LAYERS = BOTTOM | RULES | {"sequences", "unfold"}
-MODELS = LAYERS | {"layers"}
+MODELS = LAYERS | {"layers", "readouts"}
 TRAINING = MODELS | {"models"}
 MAY_IMPORT = {
     "checks": {"terminal"},
@@ -40,6 +40,7 @@ MAY_IMPORT = {
     "sequences": {"checks", "native"},  # where the rows of a batch are
     "unfold": BOTTOM | RULES | {"sequences"},
     "layers": LAYERS,
+    "readouts": {"checks"},  # linear maps from states to targets, which know no networks
     "models": MODELS | {"data"},  # what people pass to a model: trees
     "data": BOTTOM,
     "tasks": BOTTOM | {"data"},  # tasks know no networks

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from autapse.lazy import lazy
 
 if TYPE_CHECKING:
-    from autapse import cells, gradient, models, native, solve, tasks, training, unfold
+    from autapse import cells, gradient, models, native, readouts, solve, tasks, training, unfold
     from autapse.cells import Cell
     from autapse.data.trees import Trees
     from autapse.layers import (
@@ -31,9 +31,11 @@ if TYPE_CHECKING:
         ImplicitLSTM,
         ImplicitMidpoint,
         LeakyRNN,
+        Liquid,
         Memory,
         OrthogonalRNN,
         Recurrent,
+        Reservoir,
         SpectralRNN,
         TimeDelay,
         from_torch,
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from autapse.layers.grid import Grid
     from autapse.layers.learned_tree import LearnedTree
     from autapse.layers.tree import Tree
+    from autapse.models.echo_state import EchoStateNetwork
     from autapse.training.loading import load
 
 __version__ = "0.1.0"
@@ -58,6 +61,7 @@ __all__ = [
     "Clockwork",
     "Deep",
     "Delayed",
+    "EchoStateNetwork",
     "Equilibrium",
     "EquilibriumLinear",
     "EquilibriumTanh",
@@ -71,9 +75,11 @@ __all__ = [
     "ImplicitMidpoint",
     "LeakyRNN",
     "LearnedTree",
+    "Liquid",
     "Memory",
     "OrthogonalRNN",
     "Recurrent",
+    "Reservoir",
     "SpectralRNN",
     "TimeDelay",
     "Tree",
@@ -84,6 +90,7 @@ __all__ = [
     "load",
     "models",
     "native",
+    "readouts",
     "solve",
     "tasks",
     "training",
@@ -93,15 +100,16 @@ __all__ = [
 __getattr__ = lazy(
     __name__,
     {
-        "autapse": "cells gradient models native solve tasks training unfold",
+        "autapse": "cells gradient models native readouts solve tasks training unfold",
         "autapse.cells": "Cell",
         "autapse.layers": "ERNN GRU IRNN LSTM RIN RNN UGRNN Antisymmetric Clockwork Deep Delayed Equilibrium "
         "EquilibriumLinear EquilibriumTanh FastGRNN FastRNN Feedforward Implicit ImplicitGRU ImplicitLSTM "
-        "ImplicitMidpoint LeakyRNN Memory OrthogonalRNN Recurrent SpectralRNN TimeDelay from_torch",
+        "ImplicitMidpoint LeakyRNN Liquid Memory OrthogonalRNN Recurrent Reservoir SpectralRNN TimeDelay from_torch",
         "autapse.data.trees": "Trees",
         "autapse.layers.grid": "Grid",
         "autapse.layers.learned_tree": "LearnedTree",
         "autapse.layers.tree": "Tree",
+        "autapse.models.echo_state": "EchoStateNetwork",
         "autapse.training.loading": "load",
     },
 )

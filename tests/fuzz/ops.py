@@ -182,6 +182,8 @@ def random_scan(rng: random.Random) -> tuple[Operands, Tensor, Kind]:
     given["matrix"] = values(*((hidden, hidden) if form == "shared_gate" else shape), scale=0.5 / hidden**0.5)
     match form:
         case "leaky" | "delayed":
+            if form == "leaky" and rng.random() < 0.4:
+                given |= random_pattern(rng, hidden, values)
             mixing = (steps, inner) if kind.per_step else (hidden,)
             given |= {
                 name: maybe(*mixing, scale=0.3) for name in ("alpha", "beta")
@@ -205,6 +207,26 @@ def random_scan(rng: random.Random) -> tuple[Operands, Tensor, Kind]:
     return Operands(**given), sizes, kind
 
 
+def random_pattern(rng: random.Random, hidden: int, values: Callable[..., Tensor]) -> dict[str, Tensor]:
+    """A sparse matrix: some entries, or none, in the order of rows and columns."""
+    share = rng.choice((0.0, 0.1, 0.3, 0.9))
+    there = (torch.rand(hidden, hidden) < share).nonzero().T.contiguous()
+    return {"matrix": values(there.shape[1], scale=0.5 / max(1.0, share * hidden) ** 0.5), "pattern": there}
+
+
+def damaged_pattern(rng: random.Random, pattern: Tensor) -> Tensor:
+    """A pattern with one index changed, or with two entries exchanged."""
+    changed = pattern.clone()
+    if pattern.dim() != 2 or pattern.dtype != torch.int64 or not pattern.numel() or untouchable(pattern):
+        return pattern
+    axis, n, m = rng.randrange(len(changed)), *(rng.randrange(changed.shape[1]) for _ in range(2))
+    if rng.random() < 0.3:
+        changed[:, [n, m]] = changed[:, [m, n]]
+    else:
+        changed[axis, n] = rng.choice((*ODD_NUMBERS, int(changed[axis, n]) + 1, int(changed[axis, n]) - 1, 20))
+    return changed
+
+
 def change_scan(rng: random.Random, operands: Operands, sizes: Tensor, kind: Kind) -> tuple[Operands, Tensor, Kind]:
     name = rng.choice(Operands._fields)
     tensor = getattr(operands, name)
@@ -224,6 +246,8 @@ def change_scan(rng: random.Random, operands: Operands, sizes: Tensor, kind: Kin
         case 4:
             other = getattr(operands, rng.choice(Operands._fields))
             return operands._replace(**{name: other}), sizes, kind
+        case 5 if operands.pattern is not None:
+            return operands._replace(pattern=damaged_pattern(rng, operands.pattern)), sizes, kind
         case _:
             some = torch.zeros(rng.choice(((3,), (2, 3), (1, 1)))) if tensor is None else tensor
             return operands._replace(**{name: damaged(rng, some)}), sizes, kind
@@ -295,8 +319,8 @@ def fuzz_gradient(rng: random.Random) -> str:
 
 
 def compare_gradients(operands: Operands, sizes: Tensor, kind: Kind) -> None:
-    operands = Operands(*(None if t is None else t.requires_grad_() for t in operands))
-    there = [t for t in operands if t is not None]
+    operands = Operands(*(None if t is None else t.requires_grad_(t.is_floating_point()) for t in operands))
+    there = [t for t in operands if t is not None and t.is_floating_point()]
     results = ops.scan(operands, sizes, kind, keep_cells=True, save=True)[:4]
     used = [
         (r, e)
@@ -352,10 +376,10 @@ LAYERS = [kind for kind in LAYERS if hasattr(kind, "cell_type")]
 
 
 def fuzz_parameters(rng: random.Random) -> str:
-    """A parameter whose data is of another shape or dtype, before the forward or before the backward pass."""
+    """A weight whose data is of another shape or dtype, before the forward or before the backward pass."""
     layer = rng.choice(LAYERS)(3, rng.randint(4, 9))
-    x = torch.randn(rng.randint(1, 5), 2, 3)
-    parameter = rng.choice(list(layer.parameters()))
+    x = torch.randn(rng.randint(1, 5), 2, 3, requires_grad=True)
+    name, parameter = rng.choice(weights_of(layer))
     shape = [rng.choice((n, n + 1, max(n - 1, 0), 2, 40)) for n in parameter.shape] or rng.choice(([], [2]))
     other = torch.randn(shape, dtype=rng.choice((*DTYPES, torch.float32)))
     same = other.shape == parameter.shape and other.dtype == parameter.dtype
@@ -371,13 +395,14 @@ def fuzz_parameters(rng: random.Random) -> str:
         if same or (early and other.dtype == torch.float32 and not isinstance(problem, InputError)):
             raise WrongError(f"{layer} with a parameter of shape {shape}: {problem!r}") from None
         return REFUSED
-    if early and other.shape != layer.get_parameter(name_of(layer, parameter)).shape:
+    if early and other.shape != dict(weights_of(layer))[name].shape:
         raise WrongError(f"{layer} took a parameter of shape {shape}")
     return COMPUTED
 
 
-def name_of(layer: Layer, parameter: Tensor) -> str:
-    return next(name for name, other in layer.named_parameters() if other is parameter)
+def weights_of(layer: Layer) -> list[tuple[str, Tensor]]:
+    """The parameters; of a layer without any, the values that it keeps instead."""
+    return list(layer.named_parameters()) or [(n, b) for n, b in layer.named_buffers() if b.is_floating_point()]
 
 
 def fuzz_stream(rng: random.Random) -> str:

@@ -16,11 +16,9 @@ T, D, H = 3, 2, 3
 
 
 def sized(network: Network) -> Network:
-    """The variant with H units: a tensor of time constants has one per unit."""
-    tau = network.options.get("tau")
-    if not isinstance(tau, Tensor):
-        return network
-    return Network(network.name, network.options | {"tau": tau[:H]}, network.equation)
+    """The variant with H units: a tensor of time constants or rates has one per unit."""
+    options = {name: value[:H] if isinstance(value, Tensor) else value for name, value in network.options.items()}
+    return Network(network.name, options, network.equation)
 
 
 def as_function(

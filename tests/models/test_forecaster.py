@@ -10,7 +10,7 @@ from autapse.checks import InputError
 from autapse.layers.registry import LAYERS
 from autapse.models import Forecaster
 from autapse.models.forecaster import KINDS, normal_score
-from autapse.models.linear_path import Sums
+from autapse.readouts.sums import Sums
 from autapse.training.forecast_losses import pinball
 
 

@@ -1,7 +1,9 @@
 """Glorot's bound and Saxe's orthogonality, measured on the weights."""
 
 import math
+import re
 
+import numpy as np
 import pytest
 import torch
 
@@ -82,7 +84,7 @@ def test_parameters_without_a_rule_keep_their_start():
     ("cell", "text", "message"),
     [
         ("ernn", "glorot-orthogonal", r"be default, or rules, for a layer with the parameter \w+"),
-        ("gru", "glorot", r"be one of default, glorot-orthogonal, or rules such as .*; got 'glorot'"),
+        ("gru", "glorot", r"be one of default, glorot-orthogonal, reservoir, or rules such as .*; got 'glorot'"),
         ("gru", "weight=glorot(2)", r"give glorot no value; got 'weight=glorot\(2\)'"),
         ("gru", "weight=normal", "give normal one value; got 'weight=normal'"),
         ("gru", "weight=normal(a)", "give normal one value; got 'a'"),
@@ -100,3 +102,41 @@ def test_parameters_without_a_rule_keep_their_start():
 def test_wrong_rules_are_named(cell, text, message):
     with pytest.raises(checks.InputError, match=message):
         Classifier(cell, 3, 2, hidden_size=4, initialisation=text)
+
+
+@pytest.mark.parametrize(("cell", "gates"), [("rnn", 1), ("lstm", 4), ("rin", 1)])
+def test_reservoir_theory_15_inputs_and_radius(cell, gates):
+    layer = Classifier(cell, 3, 2, hidden_size=40, num_layers=2, initialisation="reservoir").layer
+    matrices = [value for name, value in layer.named_parameters() if "weight_hh" in name]
+    assert len(matrices) == 2
+    for matrix in matrices:
+        assert (matrix != 0).sum(1).tolist() == [15] * 40 * gates
+        for block in matrix.detach().split(40):
+            assert abs(np.linalg.eigvals(block.double().numpy())).max() == pytest.approx(1.2, rel=1e-4)
+
+
+def test_kinds_follow_one_another():
+    layer = Classifier("rnn", 3, 2, hidden_size=4).layer
+    initialise(layer, "weight_hh=orthogonal radius(0.5), bias=zero")
+    weight = layer.weight_hh_l0.detach()
+    torch.testing.assert_close(weight.T @ weight, 0.25 * torch.eye(4), atol=1e-5, rtol=0)
+    assert not layer.bias_hh_l0.any()
+    few = Classifier("rnn", 3, 2, hidden_size=4).layer
+    initialise(few, "weight_hh=sparse(15)")  # at most all
+    assert (few.weight_hh_l0 != 0).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("weight_hh=zero radius(1)", "leave eigenvalues that are not 0, if radius comes next"),
+        ("bias=radius(1)", "use radius for square blocks of matrices only"),
+        ("weight_ih=radius(1)", "use radius for square blocks of matrices only"),
+        ("weight_hh=sparse(0)", "value of sparse must be an integer of at least 1; got 0"),
+        ("weight_hh=sparse(1.5)", "value of sparse must be an integer of at least 1; got 1.5"),
+        ("weight_hh=sparse", "give sparse one value"),
+    ],
+)
+def test_bad_rules_of_reservoirs(text, message):
+    with pytest.raises(checks.InputError, match=re.escape(message)):
+        initialise(Classifier("rnn", 3, 2, hidden_size=4).layer, text)

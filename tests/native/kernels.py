@@ -38,6 +38,7 @@ def one_per_kernel() -> list[Network]:
             "RNN",
             "OrthogonalRNN",
             "LeakyRNN-tau=tensor",
+            "Reservoir-learn=True-topology=ring-nonlinearity=sigmoid",
             "LeakyRNN-form=pre-activation-tau=tensor-nonlinearity=sigmoid",
             "Delayed-delays=(1,2,4)",
             "Delayed-cell=ernn:eta=per_step:max_length=3:inner_steps=2:alignment=none-delays=(1,3)",
@@ -59,6 +60,8 @@ def fitted(network: Network, input_size: int, hidden_size: int) -> Network:
     options = dict(network.options)
     if isinstance(options.get("tau"), Tensor):
         options["tau"] = torch.linspace(1.0, 20.0, hidden_size, dtype=torch.float64)
+    if isinstance(options.get("leak"), Tensor):
+        options["leak"] = torch.linspace(0.05, 1.0, hidden_size, dtype=torch.float64)
     if "proj_size" in options:
         options["proj_size"] = min(options["proj_size"], hidden_size - 1)  # 0, which is none, for a single unit
     if hidden_size < options.get("groups", 1):
@@ -95,12 +98,13 @@ def as_operands(case: Case) -> tuple[Operands, Tensor, Kind]:
         x = case.cell.drive(case.x) if own else case.x
         form = case.cell.prepare()
         operands, kind = form.scan_operands(x, affine, case.state, len(case.sizes), case.start)
-    leaves = [None if t is None else t.detach().clone().requires_grad_() for t in operands]
+    leaves = [None if t is None else t.detach().clone().requires_grad_(t.is_floating_point()) for t in operands]
     return Operands(*leaves), torch.tensor(case.sizes, dtype=torch.int64), kind
 
 
 def there(operands: Operands) -> list[Tensor]:
-    return [t for t in operands if t is not None]
+    """The operands that have values, not indices."""
+    return [t for t in operands if t is not None and t.is_floating_point()]
 
 
 def running(lengths: Sequence[int]) -> list[int]:

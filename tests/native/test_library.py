@@ -372,6 +372,7 @@ COLUMNS = {  # of the reserve, in units of H: what the kernels' sources list
     "RNN": 0,
     "OrthogonalRNN": 0,
     "LeakyRNN-tau=tensor": 1,  # y
+    "Reservoir-learn=True-topology=ring-nonlinearity=sigmoid": 1,  # y
     "LeakyRNN-form=pre-activation-tau=tensor-nonlinearity=sigmoid": 2,  # y, u + R y
     "Delayed-delays=(1,2,4)": 0,
     "Delayed-cell=ernn:eta=per_step:max_length=3:inner_steps=2:alignment=none-delays=(1,3)": 3,  # as ERNN

@@ -18,6 +18,7 @@ from autapse.native.operands import KERNELS, Kind, Operands
 from networks import Network
 
 pytestmark = needs_kernels
+RING = "Reservoir-learn=True-topology=ring-nonlinearity=sigmoid"
 every_kernel = pytest.mark.parametrize("network", one_per_kernel(), ids=str)
 
 
@@ -59,7 +60,7 @@ def test_every_operand_of_another_dtype_device_or_memory(network: Network) -> No
     for name, tensor in operands._asdict().items():
         if tensor is None:
             continue
-        for dtype in (torch.float16, torch.float32, torch.int64):
+        for dtype in {torch.float16, torch.float32, torch.int64} - {tensor.dtype}:
             refused(operands._replace(**{name: tensor.to(dtype)}), sizes, kind, "dtype")
         refused(operands._replace(**{name: tensor.to("meta")}), sizes, kind, "device of x")
         less = tensor.clone(memory_format=torch.contiguous_format)
@@ -142,6 +143,28 @@ def test_sizes_that_lead_outside(sizes: list[int]) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "change", [[(0, 0, 5)], [(1, 2, -1)], [(1, 0, 5)], [(1, 1, 2**40)], [(0, 3, 1)], [(0, 1, 0), (1, 1, 4)]], ids=str
+)
+def test_a_pattern_that_leads_outside_or_is_not_sorted(change: list[tuple[int, int, int]]) -> None:
+    """Of 5 units in a ring: a row or a column that is not there, rows that go back, an entry that occurs twice."""
+    operands, sizes, kind = as_operands(make_case(named(RING), 3, 5, (4, 3, 1)))
+    assert operands.pattern is not None
+    assert operands.pattern.tolist() == [[0, 1, 2, 3, 4], [4, 0, 1, 2, 3]]
+    for axis, n, value in change:
+        operands.pattern[axis, n] = value
+    refused(operands, sizes, kind, "pattern must have rows and columns from 0 to 4, sorted by row and then by column")
+    layer = autapse.Reservoir(3, 5, topology="ring")
+    layer.cells["l0"].pattern.copy_(operands.pattern)
+    with pytest.raises(InputError, match="pattern must have rows and columns from 0 to 4"):
+        layer.stream()
+
+
+def test_a_pattern_belongs_to_the_leaky_form() -> None:
+    operands, sizes, kind = gru()
+    refused(operands._replace(pattern=torch.zeros(2, 3, dtype=torch.int64)), sizes, kind, "pattern must be None")
+
+
 def test_sizes_of_a_reversed_scan_are_all_the_same() -> None:
     operands, sizes, kind = gru()
     refused(operands, sizes, kind._replace(reverse=True), "sizes must all be the same")
@@ -174,7 +197,7 @@ def test_every_argument_of_the_backward_pass(network: Network) -> None:
     with torch.no_grad():
         h, h_n, c, c_n, reserve = ops.scan(operands, sizes, kind, keep_cells=True, save=True)
     saved = {"grad_h": h, "grad_h_n": h_n, "grad_c": c, "grad_c_n": c_n, "h": h, "c": c, "reserve": reserve}
-    names, needed = list(saved), [t is not None for t in operands]
+    names, needed = list(saved), [t is not None and t.is_floating_point() for t in operands]
     call: Callable[..., Any] = torch.ops.autapse.scan_backward
     with torch.no_grad():
         call(*saved.values(), *operands, sizes, *kind, needed)

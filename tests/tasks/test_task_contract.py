@@ -99,6 +99,12 @@ def test_data_have_the_promised_form(task: Task, split):
     assert len(data) == N
     assert task.input_size == D
     assert data.inputs.dtype == np.float32
+    if task.kind == "regression per step":
+        assert isinstance(data.targets, Ragged)
+        assert data.targets.lengths.tolist() == [T] * N
+        assert data.targets.values.shape == (N * T, task.output_size)
+        assert data.targets.values.dtype == np.float32
+        return
     shape, dtype = {
         "regression": ((N, task.output_size), np.float32),
         "classification": ((N,), np.int64),

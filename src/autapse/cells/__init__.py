@@ -15,9 +15,11 @@ from autapse.cells.gru import GRU
 from autapse.cells.implicit import ImplicitGRU, ImplicitLSTM
 from autapse.cells.implicit_midpoint import ImplicitMidpoint
 from autapse.cells.leaky import LeakyRNN
+from autapse.cells.liquid import Liquid
 from autapse.cells.lstm import LSTM
 from autapse.cells.memory import Memory
 from autapse.cells.orthogonal import OrthogonalRNN, SpectralRNN
+from autapse.cells.reservoir import Reservoir
 from autapse.cells.rin import RIN
 from autapse.cells.rnn import IRNN, RNN
 from autapse.cells.time_delay import TimeDelay
@@ -51,9 +53,11 @@ __all__ = [
     "ImplicitLSTM",
     "ImplicitMidpoint",
     "LeakyRNN",
+    "Liquid",
     "Memory",
     "NaryTreeLSTM",
     "OrthogonalRNN",
+    "Reservoir",
     "SpectralRNN",
     "TimeDelay",
     "TreeAffine",

@@ -58,7 +58,7 @@ class ForecastKind(RunKind):
 
     def finish(self, console: Any, folder: Path, config: RunConfig, summary: Summary) -> None:
         assert isinstance(config.task, Forecasting)
-        finish(console, folder, config.task, summary.best_step)
+        finish(console, folder, config.task, summary)
 
 
 def print_look(console: Any, task: Forecasting) -> None:
@@ -82,11 +82,13 @@ def _listed(names: tuple[str, ...]) -> str:
     return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
 
 
-def finish(console: Any, folder: Path, task: Forecasting, best_step: int) -> None:
+def finish(console: Any, folder: Path, task: Forecasting, summary: Summary) -> None:
     """Score the forecasts of a run, print them beside simple predictors, and draw the last one."""
     from autapse.training import forecast_report, load
 
-    if best_step == 0:
+    if summary.stopped_by == "closed form":
+        console.print("The network is fixed. Its head was solved by ridge regression; there is nothing to train.")
+    elif summary.best_step == 0:
         console.print("The network found nothing to add to the straight line through the window, which is the model.")
     model: Any = load(folder, trust=True)  # its cell was imported for the training
     if not len(task.part("test").windows):

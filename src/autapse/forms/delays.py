@@ -91,7 +91,7 @@ class Delays(Form):
 
     @staticmethod
     def operand_shapes(kind: Kind, extent: Extent, given: dict[str, Any]) -> tuple[Shapes, Shapes]:
-        needed, optional = Leaky.operand_shapes(kind, extent, given)
+        needed, optional = Leaky.operand_shapes(kind, extent, given | {"pattern": None})  # it cannot be sparse
         history = (max(kind.delays) - 1, extent.batch, extent.outputs)
         return needed | {"matrix": (1 + len(kind.delays), extent.hidden, extent.hidden), "history": history}, optional
 

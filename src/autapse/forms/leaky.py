@@ -13,7 +13,7 @@ from torch import Tensor
 from autapse.forms.activations import ACTIVATIONS, modrelu
 from autapse.forms.base import Form, State, diagonal, rows
 from autapse.native import operands as native
-from autapse.native.operands import Extent, FormOperands, Kind, Operands, Shapes
+from autapse.native.operands import Extent, FormOperands, Kind, Operands, Shapes, check_shape
 
 Coefficient = float | Tensor  # a number, [] or [H]; or [S, K] per step and inner step, with the last row for t ≥ S
 Position = int | Tensor  # one for all rows, or [B]
@@ -21,18 +21,19 @@ Position = int | Tensor  # one for all rows, or [B]
 
 @dataclass(frozen=True)
 class Leaky(Form):
-    """h' = α ∘ act(u + R·h) + β ∘ h, repeated K times with the same u"""
+    """h' = α ∘ act(u + R·h) + β ∘ h, repeated K times with the same u; R is dense, or sparse with a pattern"""
 
     name = "leaky"
     activations: ClassVar[Sequence[str]] = native.ACTIVATIONS
     most_inner = native.MOST_INNER
 
-    matrix: Tensor  # R, [H, H]
+    matrix: Tensor  # R, [H, H]; or its entries, [n], with a pattern
     activation: str = "tanh"
     alpha: Coefficient = 1.0
     beta: Coefficient = 0.0
     inner_steps: int = 1
     threshold: Tensor | None = None  # [H], for activation "modrelu"
+    pattern: Tensor | None = None  # [2, n], row and column of each entry of R, sorted, none twice
 
     @property
     def is_one_map(self) -> bool:
@@ -43,8 +44,21 @@ class Leaky(Form):
     def step(self, u: Tensor, state: State, t: Position) -> State:
         (h,) = state
         for k in range(self.inner_steps):
-            h = _mix(self._activate(torch.addmm(u, h, self._transposed)), h, *self._mixing_at(t, k))
+            h = _mix(self._activate(self._driven(u, h)), h, *self._mixing_at(t, k))
         return (h,)
+
+    def _driven(self, u: Tensor, h: Tensor) -> Tensor:
+        """u + R·h"""
+        if self.pattern is None:
+            return torch.addmm(u, h, self._transposed)
+        row, column = self.pattern
+        return torch.index_add(u, 1, row, (self.matrix * h.index_select(1, column)).to(u.dtype))
+
+    def _dense(self, units: int) -> Tensor:
+        """R as a dense matrix."""
+        if self.pattern is None:
+            return self.matrix
+        return self.matrix.new_zeros(units, units).index_put(tuple(self.pattern), self.matrix)
 
     def jacobian(self, u: Tensor, state: State, t: Position) -> Tensor:
         (h,) = state
@@ -55,10 +69,10 @@ class Leaky(Form):
         by_state = torch.eye(h.shape[-1], dtype=h.dtype, device=h.device).expand(h.shape[0], -1, -1)
         by_drive = torch.zeros_like(by_state)
         for k in range(self.inner_steps):
-            y = self._activate(torch.addmm(u, h, self._transposed))
+            y = self._activate(self._driven(u, h))
             alpha, beta = self._mixing_at(t, k)
             slope = alpha * self._slope(y)
-            one = rows(slope, self.matrix) + diagonal(beta * torch.ones_like(h))
+            one = rows(slope, self._dense(h.shape[-1])) + diagonal(beta * torch.ones_like(h))
             by_state, by_drive = one @ by_state, one @ by_drive + diagonal(slope)
             h = _mix(y, h, alpha, beta)
         return by_state, by_drive
@@ -67,15 +81,15 @@ class Leaky(Form):
         alpha, beta, per_step = self._mixing(steps, start)
         code, activation = native.KERNELS.index(Leaky), native.ACTIVATIONS.index(self.activation)
         kind = Kind(code, activation, self.inner_steps, per_step=per_step)
-        return FormOperands(self.matrix, self.threshold, alpha=alpha, beta=beta), kind
+        return FormOperands(self.matrix, self.threshold, alpha=alpha, beta=beta, pattern=self.pattern), kind
 
     def _mixing(self, steps: int, start: int) -> tuple[Tensor | None, Tensor | None, bool]:
         """α and β as [H] or [T, K] tensors, None if they are 1 and 0; and whether they are [T, K]."""
         pair = (self.alpha, self.beta)
         if not any(isinstance(value, Tensor) for value in pair) and pair == (1.0, 0.0):
             return None, None, False
-        per_unit = any(isinstance(value, Tensor) and value.dim() == 1 for value in pair)
-        shape = (self.matrix.shape[0],) if per_unit else (steps, self.inner_steps)
+        per_unit = [value for value in pair if isinstance(value, Tensor) and value.dim() == 1]
+        shape = per_unit[0].shape if per_unit else (steps, self.inner_steps)
         alpha, beta = (self._expanded(value, shape, start) for value in pair)
         return alpha, beta, not per_unit
 
@@ -91,7 +105,8 @@ class Leaky(Form):
     def from_operands(cls, operands: Operands, kind: Kind) -> Leaky:
         alpha = 1.0 if operands.alpha is None else operands.alpha
         beta = 0.0 if operands.beta is None else operands.beta
-        return cls(operands.matrix, native.ACTIVATIONS[kind.activation], alpha, beta, kind.inner, operands.offset)
+        activation, inner = native.ACTIVATIONS[kind.activation], kind.inner
+        return cls(operands.matrix, activation, alpha, beta, inner, operands.offset, operands.pattern)
 
     @staticmethod
     def operand_shapes(kind: Kind, extent: Extent, given: dict[str, Any]) -> tuple[Shapes, Shapes]:
@@ -99,7 +114,10 @@ class Leaky(Form):
         optional: Shapes = {"alpha": mixing, "beta": mixing}
         if native.ACTIVATIONS[kind.activation] == "modrelu":
             optional["offset"] = (H,)
-        return {"matrix": (H, H)}, optional
+        if given["pattern"] is None:
+            return {"matrix": (H, H)}, optional
+        count = check_shape("matrix", given["matrix"], (None,))[0]
+        return {"matrix": (count,), "pattern": (2, count)}, optional
 
     def _mixing_at(self, t: Position, k: int) -> list[float | Tensor]:
         """α and β of inner step k, at one position or at that of each row."""

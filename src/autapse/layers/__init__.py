@@ -84,6 +84,14 @@ class Delayed(Layer):
     cell_type = cells.Delayed
 
 
+class Liquid(Layer):
+    cell_type = cells.Liquid
+
+
+class Reservoir(Layer):
+    cell_type = cells.Reservoir
+
+
 __all__ = [
     "ERNN",
     "GRU",
@@ -108,9 +116,11 @@ __all__ = [
     "ImplicitMidpoint",
     "Layer",
     "LeakyRNN",
+    "Liquid",
     "Memory",
     "OrthogonalRNN",
     "Recurrent",
+    "Reservoir",
     "SpectralRNN",
     "Stream",
     "TimeDelay",

@@ -443,9 +443,14 @@ class Recurrent(nn.Module):
 
     @property
     def _dtype(self) -> torch.dtype | None:
-        """The dtype of the weights; None if there are none."""
-        weight = _first_parameter(self)
+        """The dtype of the weights, also of fixed ones; None if there are none."""
+        weight = self._first_weight()
         return None if weight is None else weight.dtype
+
+    def _first_weight(self) -> Tensor | None:
+        """A parameter; or a buffer with values, if there are no parameters."""
+        weight = _first_parameter(self)
+        return weight if weight is not None else next((b for b in self.buffers() if b.is_floating_point()), None)
 
 
 class Layer(Recurrent):

@@ -45,6 +45,8 @@ LAYERS: dict[str, type[Layer]] = {
         layers.Delayed,
         layers.Clockwork,
         layers.Memory,
+        layers.Reservoir,
+        layers.Liquid,
         layers.ImplicitGRU,
         layers.ImplicitLSTM,
         layers.Feedforward,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import itertools
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -55,7 +54,8 @@ class Stream:
         # A copy: after a training step in place, a stream must not have some old weights and some new ones.
         cells = {key: copy.deepcopy(cell).eval() for key, cell in self._layer.cells.items()}
         self._keys = list(cells)
-        like = next(itertools.chain(self._layer.parameters(), self._layer.buffers()), torch.empty(0))
+        weight = self._layer._first_weight()
+        like = torch.empty(0) if weight is None else weight
         self._batch = SequenceBatch(like.new_zeros(0, self._layer.input_size), [], self.batch_size)
         states = self._layer._initial(h0, self._batch)
         self._steppers = [make_stepper(cell, states[key], self._batch.rows) for key, cell in cells.items()]

@@ -5,6 +5,7 @@ from autapse.models.base import SequenceModel
 from autapse.models.beam import Hypotheses
 from autapse.models.classifier import Classifier
 from autapse.models.decoder import Conditions, Decoder, Elements
+from autapse.models.echo_state import EchoStateNetwork
 from autapse.models.encoder_decoder import EncoderDecoder
 from autapse.models.feeding import Free, Scheduled, Teacher
 from autapse.models.forecaster import Forecaster
@@ -39,6 +40,7 @@ __all__ = [
     "Conditions",
     "Decoder",
     "Draw",
+    "EchoStateNetwork",
     "Elements",
     "EncoderDecoder",
     "Forecaster",

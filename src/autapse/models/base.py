@@ -217,11 +217,7 @@ class SequenceModel(Model):
     def at_end(self, x: Tensor, lengths: Any = None, keys: Any = None) -> Tensor:  # [B, T, D] -> [B, output_size]
         """The head on what the readout gives for each sequence; by default the output at its last step."""
         read, lengths, single = self._prepared(x, lengths)
-        output, h_n = self._run(read, lengths, keys)
-        features = self.layer.final_output(h_n) if self.readout is None else self.readout(output, lengths)
-        if self.front_readout is not None:
-            features = torch.cat([features, self.front_readout(read, lengths)], dim=-1)
-        scores = self._headed(features)
+        scores = self._headed(self._read_at_end(read, lengths, keys))
         return scores[0] if single else scores
 
     def at_each(self, x: Tensor, lengths: Any = None, keys: Any = None) -> Tensor:  # [B, T, D] -> [B, T, output_size]
@@ -229,6 +225,18 @@ class SequenceModel(Model):
         read, lengths, single = self._prepared(x, lengths)
         scores = self._headed(self._run(read, lengths, keys)[0], lengths)
         return scores[0] if single else scores
+
+    def features(self, x: Tensor, lengths: Any = None) -> Tensor:  # [B, T, D] -> [B, F], or [B, T, F]
+        """What the head reads, for each sequence, or for each step if there is an output at every step."""
+        read, lengths, _ = self._prepared(x, lengths)
+        return self._run(read, lengths, None)[0] if self.every_step else self._read_at_end(read, lengths, None)
+
+    def _read_at_end(self, read: Tensor, lengths: Any, keys: Any) -> Tensor:  # [B, F]
+        output, h_n = self._run(read, lengths, keys)
+        features = self.layer.final_output(h_n) if self.readout is None else self.readout(output, lengths)
+        if self.front_readout is not None:
+            features = torch.cat([features, self.front_readout(read, lengths)], dim=-1)
+        return features
 
     @property
     def solutions(self) -> Solutions | None:

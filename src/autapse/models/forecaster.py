@@ -16,6 +16,7 @@ from autapse.models.inputs import check_input
 from autapse.models.linear_path import choose
 from autapse.models.model import Batches
 from autapse.models.series import read_given
+from autapse.models.solved_head import SOLVED, is_solvable, states_of
 
 KINDS = ("none", "mean", "last")
 """What is subtracted from a window: the mean of the training data, its own mean, or its last value."""
@@ -134,6 +135,10 @@ class Forecaster(SequenceModel):
         lower, upper = (part.cumsum(-1) for part in spread.chunk(2, dim=-1))
         return torch.cat([point[..., None], point[..., None] - lower, point[..., None] + upper], dim=-1)
 
+    def features(self, x: Tensor, lengths: Any = None) -> Tensor:  # [B, W, D] -> [B, F]
+        own, known = self._parts(x)
+        return super().features(self._network_input(own, self._ahead(known)), lengths)
+
     def _unit(self, own: Tensor, kind: int) -> tuple[Tensor, Tensor]:  # [B, W, own] -> [B, 1, own] each
         """What is subtracted from each channel of a window, and what it is then divided by."""
         mean, scale = self.channel_mean[: self.own], self.channel_scale[: self.own]
@@ -198,8 +203,7 @@ class Forecaster(SequenceModel):
             for batch in (validation if held else train)():
                 own, known = self._parts(batch.inputs.double())
                 center, scale = self._unit(own, kind)
-                ahead = self._scaled(known)[:, : self.window + self.block]
-                features = self._features((own - center) / scale, ahead)[channel]
+                features = self._features((own - center) / scale, self._ahead(known))[channel]
                 unit = batch.targets[:, -1, channel, None].double()  # the loss divides by it too
                 wanted = batch.targets[:, : self.block, channel].double() - center[:, :, channel]
                 yield features * (scale[:, :, channel] / unit), wanted / unit
@@ -208,8 +212,44 @@ class Forecaster(SequenceModel):
         choice = choose(kinds, self.targets, rows)
         self.kind.fill_(choice.kind)
         self.line.copy_(torch.stack(choice.weight))
-        self._start_sizes(train, validation, self.line.new_tensor(choice.growth))
-        return GAIN
+        growth = self.line.new_tensor(choice.growth)
+        self._start_sizes(train, validation, growth)
+        if not is_solvable(self):
+            return GAIN
+        self._solve_head(train, validation, growth)
+        return SOLVED
+
+    def _solve_head(self, train: Batches, validation: Batches, growth: Tensor) -> None:
+        """Add what a fixed network explains of the errors of the straight line, if it explains some on new windows."""
+
+        def rows(kind: int, channel: int, held: bool) -> Iterable[tuple[Tensor, Tensor]]:
+            for states, batch in states_of(self, validation if held else train):
+                own, known = self._parts(batch.inputs)
+                center, scale = (part[..., channel] for part in self._unit(own, int(self.kind)))  # [B, 1]
+                features = self._features((own - center[..., None]) / scale[..., None], self._ahead(known))[channel]
+                wanted = (batch.targets[:, : self.block, channel] - center) / scale - features @ self.line[channel]
+                weight = scale / batch.targets[:, -1, channel, None]  # as in the loss
+                constant = torch.cat([states, torch.ones_like(states[:, :1])], dim=1)
+                yield weight * constant, weight * wanted / self.size[:, channel]
+
+        before = self._errors(validation).square().mean()
+        choice = choose([0], self.targets, rows)
+        heads = self.head.weight.view(self.block, self.targets, 1 + self.extra, -1)[:, :, 0]  # [block, K, F]
+        offsets = self.head.bias.view(self.block, self.targets, 1 + self.extra)[:, :, 0]
+        for channel, weight in enumerate(choice.weight):
+            heads[:, channel], offsets[:, channel] = weight[:-1].T.to(heads), weight[-1].to(heads)
+        if self._errors(validation).square().mean() > before:  # False without validation windows
+            heads.zero_()
+            offsets.zero_()
+            return
+        size = self.size.clone()
+        self._start_sizes(train, validation, torch.maximum(growth, self.line.new_tensor(choice.growth)))
+        heads *= (size / self.size)[..., None]
+        offsets *= size / self.size
+
+    def _ahead(self, known: Tensor) -> Tensor:
+        """The known channels up to the end of a block, standardised."""
+        return self._scaled(known)[:, : self.window + self.block]
 
     def _start_sizes(self, train: Batches, validation: Batches, growth: Tensor) -> None:
         """The size of the errors, and the first intervals, from the errors of the straight line."""

@@ -5,55 +5,18 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+from autapse.readouts.sums import Sums
 
 RIDGES = (1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 0.3, 1.0)  # relative to the mean of the diagonal
 BLOCKS = 5  # of the training windows, one of which is held out at a time
 LEAST = 20  # windows of a block
 MOST_GROWTH = 3.0
 MARGIN = 0.005  # a preferred normalisation is used if its error is larger by at most this share
-
-
-class Sums(NamedTuple):
-    """What least squares needs of a matrix A [n, p] of features and a matrix B [n, h] of targets."""
-
-    features: Tensor  # AᵀA, [p, p]
-    mixed: Tensor  # AᵀB, [p, h]
-    targets: Tensor  # the sum of the squares of B
-
-    @classmethod
-    def of(cls, rows: Iterable[tuple[Tensor, Tensor]]) -> Sums | None:
-        """The sums over some pairs (A, B); None without a pair."""
-        total: Sums | None = None
-        for features, targets in rows:
-            A, B = features.double(), targets.double()
-            own = cls(A.T @ A, A.T @ B, B.square().sum())
-            total = own if total is None else total + own
-        return total
-
-    def __add__(self, other: Any) -> Sums:
-        return Sums(*(one + two for one, two in zip(self, other, strict=True)))
-
-    def __sub__(self, other: Any) -> Sums:
-        return Sums(*(one - two for one, two in zip(self, other, strict=True)))
-
-    def solved(self, ridge: float) -> Tensor:  # [p, h]
-        """The weights of ridge regression. The last feature, a constant, has no penalty."""
-        diagonal = self.features.diagonal()
-        penalty = torch.full_like(diagonal, ridge * float(diagonal[:-1].mean()) + 1e-30)
-        penalty[-1] = 1e-12 * float(diagonal[-1]) + 1e-30
-        matrix = self.features + torch.diag(penalty)
-        factor, failed = torch.linalg.cholesky_ex(matrix)
-        if not int(failed):
-            return torch.cholesky_solve(self.mixed, factor)
-        return torch.linalg.lstsq(matrix, self.mixed, driver="gelsd").solution
-
-    def error(self, weight: Tensor) -> float:
-        """The sum of the squared errors of some weights."""
-        return float(self.targets - 2 * (weight * self.mixed).sum() + (weight * (self.features @ weight)).sum())
 
 
 class LineChoice(NamedTuple):

@@ -65,6 +65,7 @@ class Model(nn.Module):
 
         Returns:
             None; or, if the model is good already, by how much training must lower the validation loss to be worth it.
+            Infinity: all weights that can learn are solved, so that there is nothing to train.
         """
         return None
 

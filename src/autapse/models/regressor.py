@@ -10,6 +10,8 @@ from torch import Tensor
 
 from autapse import checks
 from autapse.models.base import Network, SequenceModel
+from autapse.models.model import Batches
+from autapse.models.solved_head import is_solvable, solve_values
 
 
 class Regressor(SequenceModel):
@@ -52,6 +54,16 @@ class Regressor(SequenceModel):
 
     def in_unit(self, output: Tensor) -> Tensor:  # [..., K]
         return torch.addcmul(self.target_mean, output, self.target_scale) if self.scaled else output
+
+    def start_from(self, train: Batches, validation: Batches) -> float | None:
+        """If only the head can learn, as on a reservoir, solve it by ridge regression."""
+        if not is_solvable(self):
+            return super().start_from(train, validation)
+
+        def of_head(targets: Tensor) -> Tensor:
+            return (targets - self.target_mean) / self.target_scale if self.scaled else targets
+
+        return solve_values(self, train, of_head)
 
 
 class StepRegressor(Regressor):

@@ -7,6 +7,8 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from autapse.models.base import SequenceModel
+from autapse.models.model import Batches
+from autapse.models.solved_head import is_solvable, solve_classes
 
 
 class Tagger(SequenceModel):
@@ -21,3 +23,9 @@ class Tagger(SequenceModel):
 
     def forward(self, x: Tensor, lengths: Any = None, keys: Any = None) -> Tensor:  # [B, T, D] -> [B, T, classes]
         return self.at_each(x, lengths, keys)
+
+    def start_from(self, train: Batches, validation: Batches) -> float | None:
+        """If only the head can learn, as on a reservoir, solve it by logistic regression."""
+        if not is_solvable(self):
+            return super().start_from(train, validation)
+        return solve_classes(self, train, validation)

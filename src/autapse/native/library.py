@@ -18,7 +18,7 @@ SWITCH = "AUTAPSE_NATIVE"  # 0 forces the reference
 INSTRUCTION_SET = "AUTAPSE_ISA"  # forces an instruction set
 PLACE = "AUTAPSE_LIBRARY"  # another build of the library, such as one with sanitizers
 INSTRUCTION_SETS = ("avx512", "avx2", "baseline")
-ABI = 8
+ABI = 9
 REMEDY = (
     "Install a C++ compiler (such as g++) and then autapse again (with pip's --force-reinstall --no-deps "
     f"--no-cache-dir), or set {SWITCH}=0 to use plain PyTorch without this warning."
@@ -28,10 +28,10 @@ REMEDY = (
 MOST_OFFSETS = 8  # in the stencil of an implicit rule
 MOST_WINDOW = 8  # steps that the tridiagonal iteration may remember
 DONE, NO_MEMORY, _, REPACK = range(4)  # results of the functions; the third one is AUTAPSE_MALFORMED
-INTEGERS = ("form", "activation", "wide", "threads", "reset_after", "per_step", "reverse", "skip")
+INTEGERS = ("form", "activation", "wide", "threads", "reset_after", "per_step", "reverse", "skip", "sparse")
 POINTERS = (
-    *("sizes", "x", "weight", "bias", "matrix", "offset", "projection", "alpha", "beta", "h0", "c0", "history"),
-    *("packed", "h", "c", "h_n", "c_n", "reserve", "grad_h", "grad_c", "grad_h_n", "grad_c_n"),
+    *("sizes", "x", "weight", "bias", "matrix", "pattern", "offset", "projection", "alpha", "beta", "h0", "c0"),
+    *("history", "packed", "h", "c", "h_n", "c_n", "reserve", "grad_h", "grad_c", "grad_h_n", "grad_c_n"),
     *("grad_x", "grad_weight", "grad_bias", "grad_matrix", "grad_offset", "grad_projection"),
     *("grad_alpha", "grad_beta", "grad_h0", "grad_c0", "grad_history"),
 )
@@ -44,6 +44,7 @@ class ScanStruct(ctypes.Structure):
         *((name, ctypes.c_int32) for name in INTEGERS),
         *((name, ctypes.c_int64) for name in ("steps", "rows", "batch", "inputs", "hidden", "outputs", "inner")),
         ("delays", ctypes.c_int64 * 32),
+        ("connections", ctypes.c_int64),
         *((name, ctypes.c_void_p) for name in POINTERS),
     )
 

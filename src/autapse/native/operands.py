@@ -17,6 +17,7 @@ from autapse import checks
 
 ACTIVATIONS = ("tanh", "relu", "sigmoid", "identity", "modrelu")
 DTYPES = (torch.float32, torch.float64)
+INDICES = ("sizes", "pattern")  # tensors of integers, whose values the C++ code checks
 MOST_INNER = 1 << 20  # inner steps or maps; more could overflow a size
 MOST_DELAYS = 32  # as in src/abi.h
 LONGEST_DELAY = 1 << 20  # in steps
@@ -35,6 +36,7 @@ class Operands(NamedTuple):
     projection: Tensor | None
     alpha: Tensor | None
     beta: Tensor | None
+    pattern: Tensor | None = None  # [2, n] int64: row and column of each entry of a sparse matrix [n]
     history: Tensor | None = None
 
 
@@ -46,6 +48,7 @@ class FormOperands(NamedTuple):
     projection: Tensor | None = None
     alpha: Tensor | None = None
     beta: Tensor | None = None
+    pattern: Tensor | None = None
     history: Tensor | None = None  # the states before h0
 
 
@@ -107,9 +110,14 @@ def check_fake(operands: Operands, sizes: Tensor, kind: Kind) -> Extent:
     for name, tensor in (*zip(Operands._fields, operands, strict=True), ("sizes", sizes)):
         if tensor is not None and tensor.device != operands.x.device:
             checks.fail(name, f"be on the device of x, {operands.x.device}", tensor.device)
-        if tensor is not None and tensor.dtype != (torch.int64 if name == "sizes" else operands.x.dtype):
-            _fail_dtype(name, torch.int64 if name == "sizes" else operands.x.dtype, tensor.dtype)
+        if tensor is not None and tensor.dtype != (wanted := _dtype_of(name, operands.x.dtype)):
+            _fail_dtype(name, wanted, tensor.dtype)
     return extent
+
+
+def _dtype_of(name: str, dtype: torch.dtype) -> torch.dtype:
+    """The dtype that a tensor must have, given that of x."""
+    return torch.int64 if name in INDICES else dtype
 
 
 def check_shapes(kind: Kind, *shapes: Shape | None) -> Extent:
@@ -170,13 +178,14 @@ def check_shape(name: str, got: Shape | None, shape: Sequence[int | None]) -> Sh
 
 
 def dense(names: Sequence[str], tensors: Sequence[Tensor | None], dtype: torch.dtype) -> list[Any]:
-    """Each tensor, made contiguous. It must have this dtype, and its memory must be on the CPU and complete."""
+    """Each tensor, made contiguous. Values must have this dtype; the memory must be on the CPU and complete."""
     contiguous: list[Any] = list(tensors)
     for n, given in enumerate(tensors):
         if given is None:
             continue
-        if given.dtype is not dtype:
-            _fail_dtype(names[n], dtype, given.dtype)
+        wanted = _dtype_of(names[n], dtype)
+        if given.dtype is not wanted:
+            _fail_dtype(names[n], wanted, given.dtype)
         contiguous[n] = tensor = given.contiguous()
         end = tensor.nbytes + tensor.storage_offset() * tensor.itemsize
         if not tensor.is_cpu or tensor.untyped_storage().nbytes() < end:

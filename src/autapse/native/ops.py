@@ -35,7 +35,7 @@ Scan = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]  # h, h_n, c, c_n, reserve;
 
 _OPERANDS = (
     "Tensor x, Tensor? weight, Tensor? bias, Tensor h0, Tensor? c0, Tensor matrix, Tensor? offset, Tensor? projection, "
-    "Tensor? alpha, Tensor? beta, Tensor? history"
+    "Tensor? alpha, Tensor? beta, Tensor? pattern, Tensor? history"
 )
 _KIND = "int form, int activation, int inner, bool reset_after, bool per_step, bool reverse, bool skip, int[] delays"
 _library = torch.library.Library("autapse", "DEF")
@@ -46,7 +46,7 @@ _library.define(
 _library.define(
     "scan_backward(Tensor? grad_h, Tensor? grad_h_n, Tensor? grad_c, Tensor? grad_c_n, Tensor h, Tensor c, "
     f"Tensor reserve, {_OPERANDS}, Tensor sizes, {_KIND}, bool[] needed)"
-    " -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)"
+    f" -> ({', '.join(['Tensor'] * len(Operands._fields))})"
 )
 
 
@@ -79,6 +79,8 @@ def _cached_plan(kind: Kind, dtype: torch.dtype, *shapes: Shape | None) -> ScanP
     check_dtype(dtype)
     problem = library.ScanStruct(wide=dtype == torch.float64, **kind._asdict())
     problem.steps, problem.rows, problem.batch, problem.inputs, problem.hidden, problem.outputs, _ = extent
+    pattern = shapes[1 + Operands._fields.index("pattern")]
+    problem.sparse, problem.connections = pattern is not None, 0 if pattern is None else pattern[1]
     present = tuple((n, name) for n, name in enumerate(Operands._fields) if shapes[n + 1] is not None)
     return ScanPlan(extent, problem, _result_shapes(extent, _reserve_columns(kind, extent, shapes[1:])), present)
 
@@ -91,7 +93,7 @@ def _reserve_columns(kind: Kind, extent: Extent, operands: Sequence[object]) -> 
 
 @cache
 def _cached_reserve_columns(kind: Kind, hidden: int, outputs: int, present: tuple[str, ...]) -> int:
-    problem = library.ScanStruct(hidden=hidden, outputs=outputs, **kind._asdict())
+    problem = library.ScanStruct(hidden=hidden, outputs=outputs, sparse="pattern" in present, **kind._asdict())
     for name in present:
         setattr(problem, name, 1)  # only whether it is null counts
     return library.native().autapse_reserve(ctypes.byref(problem))
@@ -130,12 +132,21 @@ def describe_problem(operands: Operands, sizes: Tensor, kind: Kind) -> Described
     return Described(problem, Operands(*held), sizes, plan)
 
 
-def fail_sizes(sizes: Tensor, extent: Extent, reverse: bool) -> NoReturn:
-    """Say what `sizes` must be, after the library refused them."""
+def fail_malformed(operands: Operands, sizes: Tensor, extent: Extent, reverse: bool) -> NoReturn:
+    """Say what `pattern` or `sizes` must be, after the library refused them."""
+    pattern = operands.pattern
+    if pattern is not None and not _is_sorted(pattern, extent.hidden):
+        rule = f"have rows and columns from 0 to {extent.hidden - 1}, sorted by row and then by column, none twice"
+        checks.fail("pattern", rule, pattern[:, :4].tolist() if pattern.shape[1] > 4 else pattern.tolist())
     words = "all be the same" if reverse else "never grow"
     rule = f"{words}, be from 0 to the batch size {extent.batch} and sum to the {extent.rows} rows of x"
     values = sizes.tolist()
     checks.fail("sizes", rule, [*values[:8], "..."] if len(values) > 8 else values, kind=checks.ShapeError)
+
+
+def _is_sorted(pattern: Tensor, hidden: int) -> bool:  # [2, n]
+    order = pattern[0] * hidden + pattern[1]
+    return bool(((pattern >= 0) & (pattern < hidden)).all() and (order[1:] > order[:-1]).all())
 
 
 def _forward(
@@ -155,7 +166,7 @@ def _forward(
     problem.c = c.data_ptr() if plan.extent.cells and (keep_cells or save) else None
     problem.reserve = reserve.data_ptr() if save else None
     if not library.run("forward", problem):
-        fail_sizes(sizes, plan.extent, kind.reverse)
+        fail_malformed(operands, sizes, plan.extent, kind.reverse)
     return tuple(results)  # type: ignore[return-value]
 
 
@@ -174,7 +185,7 @@ def _backward(
     for name, result in zip(Operands._fields, results, strict=True):
         setattr(problem, f"grad_{name}", result.data_ptr() if result.numel() else None)
     if not library.run("backward", problem):
-        fail_sizes(sizes, plan.extent, kind.reverse)
+        fail_malformed(operands, sizes, plan.extent, kind.reverse)
     return results
 
 

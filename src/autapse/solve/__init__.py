@@ -12,6 +12,7 @@ from autapse.solve.linear import LinearReport, LinearSolver
 from autapse.solve.newton import Newton
 from autapse.solve.operator import Matrices, Operator, Resolvent
 from autapse.solve.report import NotConvergedWarning, Reason, SolveReport
+from autapse.solve.spectral_radius import spectral_radius
 from autapse.solve.sweeps import Sweeps
 from autapse.solve.system import Blocks, Derivative, Equations, Groups, Linear, Point, Relaxing, System
 from autapse.solve.tolerance import Tolerance
@@ -51,4 +52,5 @@ __all__ = [
     "Tridiagonal",
     "general",
     "recommended",
+    "spectral_radius",
 ]

@@ -37,8 +37,11 @@ from autapse.tasks.expressions import Expressions, ExpressionsText
 from autapse.tasks.forecast import Forecast, ForecastArrays, Forecasting
 from autapse.tasks.generation import Generation
 from autapse.tasks.images import CIFAR10, MNIST, FashionMNIST, NoisyCIFAR10
+from autapse.tasks.lorenz import Lorenz
 from autapse.tasks.mackey_glass import MackeyGlass
+from autapse.tasks.memory_capacity import MemoryCapacity
 from autapse.tasks.mnist_image import MNISTImage
+from autapse.tasks.narma import NARMA
 from autapse.tasks.own_sequences import OwnSequences
 from autapse.tasks.pendulum import Pendulum
 from autapse.tasks.pointers import Pointers
@@ -52,6 +55,7 @@ from autapse.tasks.series import Archive, OwnSeries
 from autapse.tasks.shapes import Shapes
 from autapse.tasks.slow_and_fast import SlowAndFast
 from autapse.tasks.speech import Speech
+from autapse.tasks.spike_patterns import SpikePatterns
 from autapse.tasks.stored import Stored
 from autapse.tasks.strokes import Strokes
 from autapse.tasks.translate import OwnPairs, TextPairs, Translating
@@ -62,6 +66,7 @@ from autapse.tasks.walk_variance import WalkVariance
 GENERATED: tuple[type[Generated], ...] = (
     *(Adding, Copy, RepeatCopy, AssociativeRecall, PrioritySort, Reverse, Dates),
     *(Digits, Pointers, SlowAndFast, Walk, WalkVariance, Brackets, MackeyGlass, Pendulum, Strokes),
+    *(NARMA, MemoryCapacity, Lorenz, SpikePatterns),
     *(Shapes, Expressions, ExpressionsText),
 )
 STORED: tuple[type[Stored], ...] = (
@@ -107,6 +112,7 @@ __all__ = [
     "IGNORE",
     "IMDB",
     "MNIST",
+    "NARMA",
     "POS",
     "PTB",
     "SPLITS",
@@ -132,8 +138,10 @@ __all__ = [
     "Generated",
     "Generation",
     "Kind",
+    "Lorenz",
     "MNISTImage",
     "MackeyGlass",
+    "MemoryCapacity",
     "Metric",
     "NoisyCIFAR10",
     "OwnPairs",
@@ -150,6 +158,7 @@ __all__ = [
     "Signature",
     "SlowAndFast",
     "Speech",
+    "SpikePatterns",
     "Split",
     "Stored",
     "Strokes",

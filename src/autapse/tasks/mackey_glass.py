@@ -81,14 +81,14 @@ class MackeyGlass(Generation, Generated):
 
     def split(self, split: Split, seed: int) -> Data:
         rng, size = generator(split, seed), self.size(split)
-        series = _series(-(-size // PIECES), self.delay, self.interval, PIECES * self.length, rng)
+        series = mackey_glass(-(-size // PIECES), self.delay, self.interval, PIECES * self.length, rng)
         values = series.reshape(-1, self.length)[:size].reshape(-1, 1)
         values = values + self.noise * DEVIATION * rng.standard_normal(values.shape)
         values = with_gaps(values.astype(np.float32), self.missing, rng)
         return Data(nothing(size), Ragged(values, np.full(size, self.length, dtype=np.int64)))
 
 
-def _series(
+def mackey_glass(
     count: int, delay: float, interval: float, steps: int, rng: np.random.Generator
 ) -> np.ndarray:  # [count, steps]
     """Series from random histories, by Runge-Kutta steps of fourth order; values between steps are interpolated."""

@@ -89,7 +89,9 @@ class Loop:
         torch.manual_seed(self.settings.seed)
         self.model = make_model(config.task, config.model, self.settings.device, self.signature)
         parts = (partial(in_order, part, MANY) for part in (self.train_data, self.validation_data))
+        began = time.perf_counter()
         self.needed_gain = self.model.start_from(*parts)
+        self.solving_seconds = time.perf_counter() - began
         if self.train_data.carry and self.model.depends_on_position:
             rule = "be the same at every step if the state is carried from span to span"
             checks.fail("cell", rule, config.model.cell, "Use eta=shared, or --no-carry to start every span from zero.")
@@ -121,7 +123,12 @@ class Loop:
         self.show.begin(progress.step, self.steps)
         if self.needed_gain is not None and progress.step == 0:
             self._score()
-            progress.best_loss = None if progress.best_loss is None else progress.best_loss - self.needed_gain
+            if self._is_solved():
+                progress.seconds, progress.finished, progress.stopped_by = self.solving_seconds, True, "closed form"
+                self._between_steps()
+                return
+            gain = self.needed_gain if math.isfinite(self.needed_gain) else 0.0
+            progress.best_loss = None if progress.best_loss is None else progress.best_loss - gain
         while not progress.finished:
             loss, norm, rate = self._train_once()
             progress.step += 1
@@ -133,6 +140,13 @@ class Loop:
                 self._validate(ends)
                 self._decide(late)
             self._between_steps()
+
+    def _is_solved(self) -> bool:
+        """Whether the weights are those of the smallest loss, so that there is nothing to train."""
+        settings = self.settings
+        changed = settings.label_smoothing or settings.class_weights != "none" or any(vars(self.amounts).values())
+        solved = self.needed_gain == math.inf and not changed and self.train_data.weights is None
+        return solved and self.progress.prolonged_to is None
 
     def _train_once(self) -> tuple[float, float, float]:
         """Update the weights once. Returns the loss, the norm of its gradient, and the learning rate."""

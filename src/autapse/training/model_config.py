@@ -26,7 +26,7 @@ class StackConfig:
     output_dropout: float = 0.0
     """Probability of dropping a feature that the head reads."""
     initialisation: str = "default"
-    """Initial weights: default, glorot-orthogonal (rnn, lstm, gru), or rules: weight=normal(0.1), bias=constant(1)."""
+    """Initial weights: default, glorot-orthogonal (rnn, lstm, gru), reservoir, or rules: weight=normal(0.1), …"""
 
     def __post_init__(self) -> None:
         check_words(self)

@@ -43,7 +43,7 @@ class RunProgress(Record):
     """The last step, if `resume --steps` changed it. The time limit of the config then no longer holds."""
     finished: bool = False
     stopped_by: str = ""
-    """What ended a finished run: steps, time, early stop or solved."""
+    """What ended a finished run: steps, time, early stop, solved, or closed form, if there was nothing to train."""
     processes: int = 1
     """Processes that train together; each has its own dropout."""
     metrics_bytes: int = 0

@@ -42,7 +42,7 @@ class Summary(Record, Mapping[str, Any]):
     epochs: float
     """The same in passes over the training data."""
     stopped_by: str
-    """What ended the run: steps, time, early stop, solved or diverged."""
+    """What ended the run: steps, time, early stop, solved, diverged, or closed form, if there was nothing to train."""
     seconds: float
     """Training time, over all sessions."""
     rescues: int

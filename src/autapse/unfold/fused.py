@@ -33,11 +33,12 @@ def prepare(cell: Cell) -> Prepared:
 
 
 def tensors_of(cell: Cell) -> Iterable[Tensor]:
-    """The parameters and buffers of a cell."""
+    """The parameters and buffers of a cell that have values, not indices."""
     if cell._modules:
-        return chain(cell.parameters(), cell.buffers())
+        return (t for t in chain(cell.parameters(), cell.buffers()) if t.is_floating_point())
     # The same for a cell without modules inside, many times faster.
-    return [t for t in (*cell._parameters.values(), *cell._buffers.values()) if t is not None]
+    held = (*cell._parameters.values(), *cell._buffers.values())
+    return [t for t in held if t is not None and t.is_floating_point()]
 
 
 def scan_fused(

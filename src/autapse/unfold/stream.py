@@ -74,7 +74,7 @@ class FusedStepper:
         operands, kind = form.scan_operands(x, affine, self.states, self._last + 1, 0)
         # The check needs one step per row of coefficients. There are no sequences at the steps after the first.
         sizes = torch.tensor([batch, *[0] * self._last])
-        self._problem, self._held, *self._kept = ops.describe_problem(operands, sizes, kind)
+        self._problem, self._held, self._sizes, self._plan = ops.describe_problem(operands, sizes, kind)
         self._problem.steps = 1
         self._shape = x.shape
         self._output = torch.empty_like(self.states[0])
@@ -89,7 +89,10 @@ class FusedStepper:
         if len(states) > 1:
             problem.c0 = problem.c_n = states[1].data_ptr()
         native = library.native()
-        self._packed = torch.empty(native.autapse_packed_bytes(ctypes.byref(problem)), dtype=torch.uint8)
+        size = native.autapse_packed_bytes(ctypes.byref(problem))
+        if size < 0:
+            ops.fail_malformed(self._held, self._sizes, self._plan.extent, reverse=False)
+        self._packed = torch.empty(size, dtype=torch.uint8)
         native.autapse_pack(ctypes.byref(problem), self._packed.data_ptr())
         problem.packed = self._packed.data_ptr()
         tables = {"alpha": self._held.alpha, "beta": self._held.beta} if self._last else {}

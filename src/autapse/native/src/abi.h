@@ -21,7 +21,7 @@ enum autapse_result {
 };
 
 // The caller guarantees that each pointer has as many elements as the sizes say. The library checks the values of
-// `sizes`, `lengths`, `index` and `drive_rows` before it runs.
+// `sizes`, `pattern`, `lengths`, `index` and `drive_rows` before it runs.
 //
 // N is the sum of sizes, G the width of the drive (a multiple of H), O the width of the state h.
 // The rows of x, h, c, reserve and their gradients are in the order of a PackedSequence: the first step of every
@@ -34,9 +34,11 @@ struct autapse_scan {
     int32_t per_step;     // leaky: alpha and beta are [T, K], not [H]
     int32_t reverse;      // the last step comes first; for sequences of one length
     int32_t skip;         // chain: each map but the first adds what it reads
+    int32_t sparse;       // leaky: the matrix is sparse and has a pattern
     int64_t steps, rows, batch, inputs, hidden, outputs; // T, N, B, D, H, O
     int64_t inner;        // leaky: K; chain: number of maps; 1 elsewhere
     int64_t delays[32];   // delayed: each above 1; zero after the last one
+    int64_t connections;  // entries of a sparse matrix
     const int64_t* sizes; // [T], number of sequences at each step; never grows, at most B, sums to N
 
     const void *x;          // [N, D]; the drive itself, [N, G], if weight is null
@@ -44,6 +46,8 @@ struct autapse_scan {
     const void *bias;       // [G] or null
     const void *matrix;     // leaky, shared gate, pre-activation [H, H]; chain [n, H, H]; delayed [1 + n, H, H];
                             // ugrnn [2H, H]; gru [3H, H]; lstm [4H, O]
+    const int64_t* pattern; // sparse: [2, connections], the row and column of each entry of the matrix, [connections]; they are
+                            // sorted by row, then by column, and there are no duplicates
     const void *offset;     // leaky, delayed: threshold [H]; chain [n - 1, H]; gru: b_n [H]; lstm: peepholes [3, H]; or null
     const void *projection; // lstm: [O, H] or null
     const void *alpha;      // leaky, delayed: [H] or [T, K], null for 1; pre-activation: [H]; shared gate: p0, p1 of each step, [T, 2]
@@ -156,7 +160,7 @@ AUTAPSE_API int autapse_implicit_adjoint(const autapse_implicit*, const autapse_
 AUTAPSE_API int autapse_tridiagonal_solve(const autapse_tridiagonal*);
 
 AUTAPSE_API int64_t autapse_reserve(const autapse_scan*);     // columns of the reserve
-AUTAPSE_API int64_t autapse_packed_bytes(const autapse_scan*);
+AUTAPSE_API int64_t autapse_packed_bytes(const autapse_scan*); // -1 if sizes or pattern are malformed
 AUTAPSE_API void autapse_pack(const autapse_scan*, void* packed); // the matrices of the forward pass, 64-byte aligned
 AUTAPSE_API int autapse_forward(const autapse_scan*);
 AUTAPSE_API int autapse_backward(const autapse_scan*);

@@ -26,7 +26,7 @@ public:
           G(form.drive_columns) {
         offsets = scratch.take<int64_t>(p.steps + 1);
         sizes = scratch.take<int64_t>(p.steps);
-        if (scratch.failed || !read_sizes()) return;
+        if (scratch.failed || !read_sizes() || !read_pattern()) return;
         ragged = p.steps > 0 && sizes[0] != sizes[p.steps - 1];
         most_rows = larger(chunk_rows, p.steps ? sizes[0] : 0);
         well_formed = !(p.reverse && ragged);
@@ -35,8 +35,9 @@ public:
     bool well_formed = false; // whether the sizes stay inside of the tensors; if not, nothing may run
 
     // Packed matrices of the forward pass: a mark of the instruction set, the form's matrices, then the drive's.
-    int64_t packed_size() const {
+    int64_t packed_size() {
         int64_t total = packed_mark<T>;
+        if (p.sparse) total += form.sparse.measure(entries, cursor) / (int64_t)sizeof(T);
         for (Linear<T>& l : form.linears) total += Packed<T>{nullptr, l.cols, l.rows}.size();
         return total + (p.weight ? Packed<T>{nullptr, D, G}.size() + padded<T>(G) : 0);
     }
@@ -47,13 +48,18 @@ public:
             l.forward = {memory, l.cols, l.rows};
             memory += l.forward.size();
         }
-        if (!p.weight) return;
-        drive = {memory, D, G};
-        bias = memory + drive.size();
+        if (p.weight) {
+            drive = {memory, D, G};
+            bias = memory + drive.size();
+            memory = bias + padded<T>(G);
+        }
+        sparse_at = reinterpret_cast<char*>(memory);
+        if (p.sparse && p.packed) form.sparse.use(sparse_at);
     }
 
     void pack_forward(Team team) {
         for (Linear<T>& l : form.linears) share(l.forward, l.matrix, 1, l.cols, team);
+        if (p.sparse && team.index == 0) form.sparse.fill(entries, in(p.matrix), sparse_at, cursor);
         if (!p.weight) return;
         share(drive, in(p.weight), 1, D, team);
         if (team.index == 0)
@@ -67,6 +73,7 @@ public:
         else place_packed(const_cast<void*>(p.packed));
         if (p.weight) u = scratch.take<T>(most_rows * padded<T>(G));
         work = scratch.take<T>(most_rows_at_once() * form.work_stride);
+        take_across(threads);
         if (scratch.failed) return AUTAPSE_NO_MEMORY;
         in_parallel(threads, [&](Team team) {
             if (!p.packed) {
@@ -93,6 +100,9 @@ public:
                                             : form.outers[outer.owner].sum;
         for (Total<T>& total : form.totals) total.sum = scratch.take<T>(total.count);
         const int64_t threads = worthwhile();
+        if (p.sparse && !transpose_entries()) return AUTAPSE_NO_MEMORY;
+        if (p.sparse) sparse_at = scratch.take<char>(form.sparse_back.measure(transposed, cursor));
+        take_across(threads);
         dh = scratch.take<T>(p.batch * form.dh_stride);
         dc = p.c0 ? scratch.take<T>(p.batch * form.dc_stride) : nullptr;
         pending = form.delays ? scratch.take<T>(form.reach * p.batch * form.dh_stride) : nullptr;
@@ -125,10 +135,62 @@ private:
         return offsets[p.steps] == p.rows;
     }
 
+    // Copies the pattern of a sparse matrix. False if it leads outside of the tensors, or is not sorted.
+    bool read_pattern() {
+        if (!p.sparse || p.packed) return true;
+        const int64_t count = p.connections, most = INT32_MAX;
+        if (count < 0 || count > most || H > most) return false;
+        int64_t* starts = scratch.take<int64_t>(H + 1);
+        entry_rows = scratch.take<int32_t>(count);
+        int32_t* columns = scratch.take<int32_t>(count);
+        cursor = scratch.take<int64_t>(H);
+        if (scratch.failed) return false;
+        int64_t row = -1, column = -1; // of the entry before
+        for (int64_t n = 0; n < count; n++) {
+            const int64_t r = p.pattern[n], c = p.pattern[count + n];
+            if (r < 0 || r >= H || c < 0 || c >= H || r < row || (r == row && c <= column)) return false;
+            while (row < r) starts[++row] = n;
+            column = c;
+            entry_rows[n] = (int32_t)r;
+            columns[n] = (int32_t)c;
+        }
+        while (row < H) starts[++row] = count;
+        entries = {H, H, starts, columns, nullptr};
+        return true;
+    }
+
+    // The entries sorted by column and then by row.
+    bool transpose_entries() {
+        const int64_t count = entries.count();
+        int64_t* starts = scratch.take<int64_t>(H + 1);
+        int32_t *rows = scratch.take<int32_t>(count), *places = scratch.take<int32_t>(count);
+        if (scratch.failed) return false;
+        for (int64_t c = 0; c <= H; c++) starts[c] = 0;
+        for (int64_t n = 0; n < count; n++) starts[entries.columns[n] + 1]++;
+        for (int64_t c = 0; c < H; c++) {
+            starts[c + 1] += starts[c];
+            cursor[c] = starts[c];
+        }
+        for (int64_t n = 0; n < count; n++) {
+            const int64_t at = cursor[entries.columns[n]]++;
+            rows[at] = entry_rows[n];
+            places[at] = (int32_t)n;
+        }
+        transposed = {H, H, starts, rows, places};
+        return true;
+    }
+
+    void take_across(int64_t threads) {
+        if (!p.sparse) return;
+        across_size = Sparse<T>::scratch_size(H, H);
+        across = scratch.take<T>(threads * across_size);
+    }
+
     int64_t most_rows_at_once() const { return p.steps ? sizes[0] : 1; }
 
     int64_t worthwhile() const {
-        return threads_for((double)p.rows * (O + D) * G, p.threads);
+        const double products = p.sparse ? (double)p.connections : (double)O * G;
+        return threads_for((double)p.rows * (products + (double)D * G), p.threads);
     }
 
     // A chunk has as many steps as fit into chunk_rows, and at least one.
@@ -175,9 +237,10 @@ private:
         return pending + ((t + form.reach) % form.reach * p.batch + row) * form.dh_stride;
     }
 
-    Step<T> step(int64_t t, int64_t row, int64_t count) const {
+    Step<T> step(int64_t t, int64_t row, int64_t count, Team team) const {
         Step<T> s{};
         const int64_t at = place(t) + row;
+        s.across = across + team.index * across_size;
         s.t = t;
         s.count = count;
         s.h_prev = previous(p.h0, p.h, t, row, O);
@@ -204,7 +267,7 @@ private:
             const int64_t last = boundary(begin, end, team.index + 1, team.count);
             drive_chunk(begin, end, first, last);
             for (int64_t t = begin; t < end && sizes[t] > first; t++) {
-                Step<T> s = step(t, first, smaller(last, sizes[t]) - first);
+                Step<T> s = step(t, first, smaller(last, sizes[t]) - first, team);
                 s.u = p.weight ? u + (offsets[t] - offsets[begin] + first) * padded<T>(G)
                                : in(p.x) + (place(t) + first) * G;
                 s.u_stride = p.weight ? padded<T>(G) : G;
@@ -245,6 +308,9 @@ private:
 
     void backward_rows(Team team) {
         for (Linear<T>& l : form.linears) share(l.backward, l.matrix, l.cols, 1, team);
+        if (p.sparse && team.index == 0) form.sparse_back.fill(transposed, in(p.matrix), sparse_at, cursor);
+        if (p.sparse && p.grad_matrix)
+            clear(out(p.grad_matrix) + team.from(entries.count()), team.to(entries.count()) - team.from(entries.count()));
         if (p.grad_x && p.weight)
             for (DrivePart<T>& part : form.drives) share(part.backward, in(p.weight) + part.first * D, D, 1, team);
         for (Outer<T>& outer : form.outers) {
@@ -263,6 +329,7 @@ private:
             back_chunk(begin, end, team);
             team.wait();
             for (const Outer<T>& outer : form.outers) add_outer(outer, offsets[end] - offsets[begin], team);
+            for (const SparseOuter& outer : form.sparse_outers) add_sparse(outer, offsets[end] - offsets[begin], team);
             for (const Total<T>& total : form.totals) add_total(total, offsets[end] - offsets[begin], team);
             for (int64_t t = begin + team.index; t < end; t += team.count) add_scalars(t, begin);
             if (p.grad_x) input_gradient(begin, end, team);
@@ -286,7 +353,7 @@ private:
             const int64_t count = smaller(last, sizes[t]) - first;
             if (count <= 0) continue;
             const int64_t at = place(t) + first, local = offsets[t] - offsets[begin] + first;
-            Step<T> s = step(t, first, count);
+            Step<T> s = step(t, first, count, team);
             s.grad_h = p.grad_h ? in(p.grad_h) + at * O : nullptr;
             s.grad_c = p.grad_c ? in(p.grad_c) + at * H : nullptr;
             s.dh = dh + first * form.dh_stride;
@@ -336,6 +403,17 @@ private:
                     bottom - top, Across<T>{sources + block, outer.source_column + top}, panel.data, panel.depth,
                     padded<T>(panel.width), sum, width, sum, width);
             }
+        }
+    }
+
+    // The same for the entries of a sparse matrix, each of which belongs to one thread.
+    void add_sparse(const SparseOuter& outer, int64_t rows, Team team) {
+        const T* const* sources = source_rows[(int)outer.source];
+        T* sum = out(p.grad_matrix);
+        for (int64_t r = 0; r < rows; r++) {
+            const T *da = grads + r * form.gradient_stride + outer.column, *x = sources[r] + outer.source_column;
+            for (int64_t n = team.from(entries.count()); n < team.to(entries.count()); n++)
+                sum[n] += da[entry_rows[n]] * x[entries.columns[n]];
         }
     }
 
@@ -425,6 +503,12 @@ private:
     int64_t* sizes = nullptr;   // [T]
     bool ragged = false;
     int64_t most_rows = 0; // of a chunk
+    Entries entries, transposed;   // of a sparse matrix
+    int32_t* entry_rows = nullptr; // the row of each entry
+    int64_t* cursor = nullptr;     // [H]
+    char* sparse_at = nullptr;     // where the sparse matrix is packed
+    T* across = nullptr;           // scratch of all threads, for products with it
+    int64_t across_size = 0;       // of one thread
     Packed<T> drive;
     T *bias = nullptr, *u = nullptr, *work = nullptr;
     T *dh = nullptr, *dc = nullptr, *pending = nullptr, *grads = nullptr, *scalars = nullptr, *panels = nullptr, *input_block = nullptr;

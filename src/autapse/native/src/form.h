@@ -4,6 +4,7 @@
 #include "abi.h"
 #include "memory.h"
 #include "product.h"
+#include "sparse.h"
 
 namespace {
 
@@ -18,6 +19,7 @@ template <class T> struct Step {
     T *h, *c;                    // [count, O], [count, H]
     T* reserve;                  // [count, reserve_columns]; null if nothing is saved
     T* work;                     // scratch, [count, work_stride]
+    T* across;                   // scratch of the thread, for products with a sparse matrix
     const T* earlier[most_delays]; // the state of each delay, [count, O]
 
     const T *grad_h, *grad_c;    // gradients of the outputs, [count, O], [count, H]; null for zero
@@ -56,6 +58,13 @@ template <class T> struct Outer {
     bool has_own_sum() const { return owner < 0; }
 };
 
+// The same for the entries of a sparse matrix.
+struct SparseOuter {
+    int64_t column;
+    Source source;
+    int64_t source_column;
+};
+
 // Rows [first, first + rows) of the drive u = W x + b, and where their gradient is.
 template <class T> struct DrivePart {
     int64_t first, rows;
@@ -92,8 +101,10 @@ template <class T> struct Form {
     const autapse_scan& p;
     List<Linear<T>> linears;
     List<Outer<T>> outers;
+    List<SparseOuter> sparse_outers;
     List<Total<T>> totals;
     List<DrivePart<T>> drives;
+    Sparse<T> sparse, sparse_back; // a sparse matrix and its transpose, set by the driver
 
     Form(const autapse_scan& problem, Scratch& scratch) : H(problem.hidden), O(problem.outputs), p(problem) {
         if (problem.form == AUTAPSE_DELAYED)
@@ -101,6 +112,7 @@ template <class T> struct Form {
                 reach = larger(reach, problem.delays[delays]);
         linears.reserve(scratch, problem.inner + 2 + delays);
         outers.reserve(scratch, problem.inner + 4 + delays);
+        sparse_outers.reserve(scratch, problem.inner);
         totals.reserve(scratch, problem.inner + 6);
         drives.reserve(scratch, 2);
     }
@@ -129,6 +141,10 @@ protected:
     void matrix_gradient(int64_t first, int64_t column, int64_t rows, Source source, int64_t source_column, int64_t cols,
                          bool again = false) {
         if (!p.grad_matrix) return;
+        if (p.sparse) {
+            sparse_outers.add({column, source, source_column});
+            return;
+        }
         if (!again) matrix_owner = outers.size();
         outers.add({out(p.grad_matrix) + first, column, rows, source, source_column, cols, again ? matrix_owner : -1});
     }

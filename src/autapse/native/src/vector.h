@@ -74,6 +74,19 @@ template <class T> INLINE T sum(Vec<T> v) {
     return total;
 }
 
+// Element n of the result is element index[n] of the two vectors in a row.
+template <class T> INLINE Vec<T> pick(Vec<T> low, Vec<T> high, const uint8_t* index) {
+#if defined(__AVX512F__) && AUTAPSE_VECTOR_BYTES == 64
+    if constexpr (sizeof(T) == 4) {
+        const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(index));
+        return (Vec<T>)_mm512_permutex2var_ps((__m512)low, _mm512_maskz_cvtepu8_epi32(0xffff, bytes), (__m512)high);
+    }
+#endif
+    Vec<T> picked{};
+    for (int n = 0; n < lanes<T>; n++) picked[n] = index[n] < lanes<T> ? low[index[n]] : high[index[n] - lanes<T>];
+    return picked;
+}
+
 template <class T> INLINE Vec<T> clamp(Vec<T> x, T low, T high) {
     x = x < low ? splat(low) : x;
     return x > high ? splat(high) : x;

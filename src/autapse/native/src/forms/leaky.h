@@ -1,4 +1,5 @@
-// h' = alpha * act(u + R h) + beta * h, K times with the same u. With delays, u + sum of R_d h_(t-d) in place of u.
+// h' = alpha * act(u + R h) + beta * h, K times with the same u. R is dense or sparse.
+// With delays, u + sum of R_d h_(t-d) in place of u; R is dense then.
 #pragma once
 
 #include "../form.h"
@@ -26,7 +27,8 @@ template <class T, class Act> struct Leaky final : Form<T> {
           states_at(mixed ? K * H : 0),
           earlier_at(padded<T>(H) * (K > 1 ? 2 : 1)), drive_at(K > 1 ? K * H : 0), alpha_at(drive_at + H),
           beta_at(alpha_at + (per_unit ? H : 0)), threshold_at(beta_at + (per_unit ? H : 0)) {
-        this->linear(this->in(p.matrix), H, H);
+        if (p.sparse) this->sparse.rows = this->sparse.cols = this->sparse_back.rows = this->sparse_back.cols = H;
+        else this->linear(this->in(p.matrix), H, H);
         this->widths(earlier_at + (this->delays ? padded<T>(H) : 0), states_at + (K - 1) * H,
                      threshold_at + (thresholded ? H : 0), mixed && !per_unit ? 2 * K : 0);
         this->drive(0, H, drive_at);
@@ -62,7 +64,8 @@ template <class T, class Act> struct Leaky final : Form<T> {
                      d ? Start::add : Start::zero);
         for (int64_t k = 0; k < K; k++) {
             const bool last = k + 1 == K;
-            this->linears[0].apply(s.count, from, from_stride, s.work, this->work_stride);
+            if (p.sparse) this->sparse.multiply(s.count, from, from_stride, s.work, this->work_stride, false, s.across);
+            else this->linears[0].apply(s.count, from, from_stride, s.work, this->work_stride);
             // A state between inner steps goes to the reserve, or to the second half of the work space.
             T* to = last ? s.h : s.reserve ? s.reserve + states_at + k * H : s.work + padded<T>(H);
             const int64_t to_stride = last ? H : s.reserve ? this->reserve_columns : this->work_stride;
@@ -125,8 +128,12 @@ template <class T, class Act> struct Leaky final : Form<T> {
                     s.scalars[r * this->scalars + K + k] = sum<T>(to_beta);
                 }
             }
-            this->linears[0].back(s.count, s.grads + k * H, this->gradient_stride, s.dh, this->dh_stride,
-                                  mixed ? Start::add : Start::zero);
+            const T* da = s.grads + k * H;
+            if (p.sparse)
+                this->sparse_back.multiply(s.count, da, this->gradient_stride, s.dh, this->dh_stride, mixed, s.across);
+            else
+                this->linears[0].back(s.count, da, this->gradient_stride, s.dh, this->dh_stride,
+                                      mixed ? Start::add : Start::zero);
         }
         for (int64_t d = 0; d < this->delays; d++)
             this->linears[1 + d].back(s.count, s.grads + drive_at, this->gradient_stride, s.pending[d], this->dh_stride,

@@ -1,0 +1,226 @@
+// Products with a sparse matrix: y = M x, where a row of M has few entries.
+//
+// The rows of M are cut into slices of a few rows, whose sums are formed side by side. Slot k of a slice has the k-th
+// entry of each of its rows, and a zero for a row that has fewer entries. There are three ways to compute a product:
+//  - one row x at a time, whose elements are loaded one by one (wide blocks of columns);
+//  - one row x at a time, whose elements are picked from two vectors (narrow blocks), where the vectors are large;
+//  - many rows x at once, one in each lane of a vector.
+// In all of them the entries of a row are added one after the other, in the order of their columns. So all give the same
+// bits, and a sequence has the same bits alone and in a batch.
+#pragma once
+
+#include "memory.h"
+#include "product.h"
+
+namespace {
+
+// The entries of a sparse matrix, sorted by row and then by column.
+struct Entries {
+    int64_t rows = 0, cols = 0;
+    const int64_t* starts = nullptr;  // [rows + 1], the first entry of each row
+    const int32_t* columns = nullptr; // [count]
+    const int32_t* places = nullptr;  // [count], where its value is; null if it is at the same place
+
+    int64_t count() const { return starts[rows]; }
+    int64_t place(int64_t n) const { return places ? places[n] : n; }
+};
+
+// A slice of some rows in a block of columns, with its number of slots.
+struct Run {
+    int32_t block, slice;
+    int64_t slots;
+};
+
+template <class E> int64_t bytes_of(int64_t count) { return quotient_up(count * (int64_t)sizeof(E), 64) * 64; }
+
+template <class E> E* placed(char*& memory, int64_t count) {
+    E* at = reinterpret_cast<E*>(memory);
+    memory += bytes_of<E>(count);
+    return at;
+}
+
+// The entries in slices of `height` rows and blocks of `width` columns, block by block.
+template <class T, int height_, int64_t width_, class Index> struct Slices {
+    static constexpr int64_t height = height_, width = width_;
+
+    int64_t run_count = 0, slots = 0;
+    Run* runs = nullptr;
+    T* values = nullptr;    // [slots, height]
+    Index* index = nullptr; // [slots, height], the column within the block
+
+    // Calls f(run, first, last): the entries of row r of the slice are [first[r], last[r]). `cursor` is [rows].
+    template <class F> static void each_run(const Entries& e, int64_t* cursor, F&& f) {
+        for (int64_t row = 0; row < e.rows; row++) cursor[row] = e.starts[row];
+        for (int64_t block = 0; block * width < e.cols; block++)
+            for (int64_t slice = 0; slice * height < e.rows; slice++) {
+                int64_t* first = cursor + slice * height;
+                int64_t last[height], most = 0;
+                const int64_t rows = smaller(height, e.rows - slice * height);
+                for (int64_t r = 0; r < rows; r++) {
+                    const int64_t end = e.starts[slice * height + r + 1];
+                    last[r] = first[r];
+                    while (last[r] < end && e.columns[last[r]] < (block + 1) * width) last[r]++;
+                    most = larger(most, last[r] - first[r]);
+                }
+                if (most) f(Run{(int32_t)block, (int32_t)slice, most}, first, (const int64_t*)last, rows);
+                for (int64_t r = 0; r < rows; r++) first[r] = last[r];
+            }
+    }
+
+    void measure(const Entries& e, int64_t* cursor) {
+        run_count = slots = 0;
+        each_run(e, cursor, [&](Run run, const int64_t*, const int64_t*, int64_t) {
+            run_count++;
+            slots += run.slots;
+        });
+    }
+
+    int64_t bytes() const {
+        return bytes_of<Run>(run_count) + bytes_of<T>(slots * height) + bytes_of<Index>(slots * height);
+    }
+
+    void place(char*& memory) {
+        runs = placed<Run>(memory, run_count);
+        values = placed<T>(memory, slots * height);
+        index = placed<Index>(memory, slots * height);
+    }
+
+    void fill(const Entries& e, const T* from, int64_t* cursor) {
+        Run* run_out = runs;
+        T* value = values;
+        Index* column = index;
+        each_run(e, cursor, [&](Run run, const int64_t* first, const int64_t* last, int64_t rows) {
+            *run_out++ = run;
+            for (int64_t k = 0; k < run.slots; k++)
+                for (int64_t r = 0; r < height; r++) {
+                    const int64_t n = r < rows ? first[r] + k : 0;
+                    const bool there = r < rows && n < last[r];
+                    *value++ = there ? from[e.place(n)] : T(0);
+                    *column++ = there ? (Index)(e.columns[n] - run.block * width) : Index(0);
+                }
+        });
+    }
+};
+
+// The sums of a slice side by side in a vector; of 32 bytes at most, since its elements are loaded one by one.
+template <class T> constexpr int slice_height = (vector_bytes > 32 ? 32 : vector_bytes) / (int)sizeof(T);
+template <class T> struct SliceOf {
+    typedef T type __attribute__((vector_size(slice_height<T> * sizeof(T))));
+};
+
+template <class T> class Sparse {
+public:
+    int64_t rows = 0, cols = 0;
+
+    // Bytes of the packed matrix. Between the two calls of these, nothing may change.
+    int64_t measure(const Entries& e, int64_t* cursor) {
+        wide.measure(e, cursor);
+        narrow = {};
+        if (has_tables && 2 * e.count() >= e.rows * quotient_up(e.cols, narrow.width)) narrow.measure(e, cursor);
+        return 64 + wide.bytes() + narrow.bytes();
+    }
+    void fill(const Entries& e, const T* values, char* memory, int64_t* cursor) {
+        int64_t* sizes = placed<int64_t>(memory, 4);
+        sizes[0] = wide.run_count, sizes[1] = wide.slots, sizes[2] = narrow.run_count, sizes[3] = narrow.slots;
+        wide.place(memory);
+        narrow.place(memory);
+        wide.fill(e, values, cursor);
+        if (narrow.run_count) narrow.fill(e, values, cursor);
+    }
+    // Use what `fill` wrote.
+    void use(char* memory) {
+        const int64_t* sizes = placed<int64_t>(memory, 4);
+        wide.run_count = sizes[0], wide.slots = sizes[1], narrow.run_count = sizes[2], narrow.slots = sizes[3];
+        wide.place(memory);
+        narrow.place(memory);
+    }
+
+    // Elements of scratch memory that a thread needs for `multiply`.
+    static int64_t scratch_size(int64_t rows, int64_t cols) {
+        return (quotient_up(rows, slice_height<T>) * slice_height<T> + quotient_up(cols, table_width) * table_width) * lanes<T>;
+    }
+
+    // y[count, padded rows] = M x for each row x, added to y with `add`; beyond the rows of M, y is not defined.
+    __attribute__((noinline)) void multiply(
+        int64_t count, const T* x, int64_t x_stride, T* y, int64_t y_stride, bool add, T* scratch) const {
+        // A single row in a vector of many lanes would waste the others.
+        const int64_t least = narrow.run_count ? 3 : 2;
+        int64_t done = 0;
+        for (; count - done >= least; done += smaller(lanes<T>, count - done))
+            many(smaller(lanes<T>, count - done), x + done * x_stride, x_stride, y + done * y_stride, y_stride, add, scratch);
+        for (; done < count; done++) {
+            T* to = y + done * y_stride;
+            if (!add)
+                for (int64_t i = 0; i < padded<T>(rows); i++) to[i] = 0;
+            if (narrow.run_count) by_tables(x + done * x_stride, to, scratch);
+            else one(x + done * x_stride, to);
+        }
+    }
+
+private:
+    static constexpr bool has_tables = vector_bytes == 64 && sizeof(T) == 4; // elsewhere it is not faster
+    static constexpr int64_t table_width = 2 * lanes<T>;
+
+    Slices<T, slice_height<T>, 65536, uint16_t> wide;
+    Slices<T, lanes<T>, table_width, uint8_t> narrow;
+
+    void one(const T* x, T* y) const {
+        using Slice = typename SliceOf<T>::type;
+        const T* value = wide.values;
+        const uint16_t* index = wide.index;
+        for (const Run* run = wide.runs; run != wide.runs + wide.run_count; run++) {
+            const T* from = x + run->block * wide.width;
+            T* to = y + run->slice * wide.height;
+            Slice sum, weight, picked{};
+            __builtin_memcpy(&sum, to, sizeof(sum));
+            for (int64_t k = 0; k < run->slots; k++, value += wide.height, index += wide.height) {
+                __builtin_memcpy(&weight, value, sizeof(weight));
+                for (int i = 0; i < slice_height<T>; i++) picked[i] = from[index[i]];
+                sum += weight * picked;
+            }
+            __builtin_memcpy(to, &sum, sizeof(sum));
+        }
+    }
+
+    void by_tables(const T* x, T* y, T* scratch) const {
+        for (int64_t j = 0; j < cols; j++) scratch[j] = x[j];
+        for (int64_t j = cols; j < quotient_up(cols, table_width) * table_width; j++) scratch[j] = 0;
+        const T* value = narrow.values;
+        const uint8_t* index = narrow.index;
+        for (const Run* run = narrow.runs; run != narrow.runs + narrow.run_count; run++) {
+            const T* table = scratch + run->block * table_width;
+            const Vec<T> low = load(table), high = load(table + lanes<T>);
+            T* to = y + run->slice * narrow.height;
+            Vec<T> sum = load((const T*)to);
+            for (int64_t k = 0; k < run->slots; k++, value += narrow.height, index += narrow.height)
+                sum += load(value) * pick<T>(low, high, index);
+            store(to, sum);
+        }
+    }
+
+    void many(int64_t count, const T* x, int64_t x_stride, T* y, int64_t y_stride, bool add, T* scratch) const {
+        T *across = scratch, *sums = scratch + cols * lanes<T>; // [cols, lanes], [rows, lanes]
+        const int64_t height = wide.height, rows_in_slices = quotient_up(rows, height) * height;
+        for (int64_t j = 0; j < cols; j++)
+            for (int64_t r = 0; r < lanes<T>; r++) across[j * lanes<T> + r] = r < count ? x[r * x_stride + j] : T(0);
+        for (int64_t i = 0; i < rows_in_slices; i++)
+            for (int64_t r = 0; r < lanes<T>; r++)
+                sums[i * lanes<T> + r] = add && r < count && i < rows ? y[r * y_stride + i] : T(0);
+        const T* value = wide.values;
+        const uint16_t* index = wide.index;
+        for (const Run* run = wide.runs; run != wide.runs + wide.run_count; run++) {
+            const T* from = across + run->block * wide.width * lanes<T>;
+            T* to = sums + run->slice * height * lanes<T>;
+            Vec<T> sum[slice_height<T>];
+            for (int i = 0; i < slice_height<T>; i++) sum[i] = load(to + i * lanes<T>);
+            for (int64_t k = 0; k < run->slots; k++, value += height, index += height)
+#pragma GCC unroll 8
+                for (int i = 0; i < slice_height<T>; i++) sum[i] += splat(value[i]) * load(from + index[i] * lanes<T>);
+            for (int i = 0; i < slice_height<T>; i++) store(to + i * lanes<T>, sum[i]);
+        }
+        for (int64_t r = 0; r < count; r++)
+            for (int64_t i = 0; i < rows; i++) y[r * y_stride + i] = sums[i * lanes<T> + r];
+    }
+};
+
+} // namespace
