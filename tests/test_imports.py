@@ -33,7 +33,7 @@ MAY_IMPORT = {
     "records": {"checks"},
     "docstrings": set(),
     "forms": BOTTOM | RULES - {"cells"} | {"sequences"},
-    "cells": BOTTOM | RULES,
+    "cells": BOTTOM | RULES | {"sequences"},
     "gradient": BOTTOM | RULES - {"cells"},
     "solve": {"checks", "docstrings"},
     "native": {"checks"},
