@@ -33,7 +33,7 @@ MAY_IMPORT = {
     "records": {"checks"},
     "docstrings": set(),
     "forms": BOTTOM | RULES - {"cells"} | {"sequences"},
-    "cells": BOTTOM | RULES,
+    "cells": BOTTOM | RULES | {"sequences"},
     "gradient": BOTTOM | RULES - {"cells"},
     "solve": {"checks", "docstrings"},
     "native": {"checks"},
@@ -53,7 +53,7 @@ MAY_IMPORT = {
     "cli": TRAINING | {"reproduce", "data", "tasks", "training", "auto", "diagnostics", "benchmark"},
     "sklearn": TRAINING | {"tasks", "data", "training", "auto"},  # estimators, beside the command line
     "__main__": {"cli"},
-    "__init__": {*TRAINING, "tasks", "training", "auto", "diagnostics"},  # public names
+    "__init__": {*TRAINING, "data", "tasks", "training", "auto", "diagnostics"},  # public names
 }
 FROM_THE_TOP = {"__version__"}  # the one name that is no module and may be imported from autapse itself
 
