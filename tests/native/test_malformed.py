@@ -210,7 +210,7 @@ def test_every_argument_of_the_backward_pass(network: Network) -> None:
             for other in wrong:
                 with pytest.raises(InputError, match=f"{name} must"):
                     call(*(saved | {name: other}).values(), *operands, sizes, *kind, needed)
-        with pytest.raises(InputError, match="needed must have 11 entries"):
+        with pytest.raises(InputError, match="needed must have 12 entries"):
             call(*saved.values(), *operands, sizes, *kind, needed[1:])
     assert names == ["grad_h", "grad_h_n", "grad_c", "grad_c_n", "h", "c", "reserve"]
 
