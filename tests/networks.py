@@ -46,7 +46,7 @@ class Network:
     def layer(self, input_size: int = D, hidden_size: int | list[int] = H, **keywords: Any) -> Any:
         """A float64 layer with parameters away from their initial values."""
         keywords = {"dtype": torch.float64} | keywords
-        least = min(hidden_size) if isinstance(hidden_size, list) else hidden_size
+        least = min(hidden_size) if isinstance(hidden_size, list | tuple) else hidden_size
         return perturb(self.layer_class(input_size, hidden_size, **keywords, **self._fitted(least)))
 
     def cell(self, input_size: int = D, hidden_size: int = H, **keywords: Any) -> Any:

@@ -12,7 +12,7 @@ import upstream
 import upstream_text
 
 IMAGES_AND_SENSORS = ("mnist", "fashion_mnist", "cifar", "hapt", "dsa")
-WORDS_AND_SOUND = ("ptb", "conllu", "babi", "imdb", "yelp", "speech_commands")
+WORDS_AND_SOUND = ("ptb", "conllu", "babi", "imdb", "yelp", "speech_commands", "sst")
 
 
 def write_all(folder: Path) -> None:

@@ -151,6 +151,22 @@ def write_imdb(data: Path, reviews: int = 6) -> Path:
     return folder
 
 
+def write_sst(data: Path, trees: int = 20) -> Path:
+    """sst/{train,dev,test}.txt: a tree in brackets per line, with a sentiment from 0 to 4 at each node."""
+    draw = random.Random(7)
+    for name in ("train", "dev", "test"):
+        lines = (sentiment_tree(draw, n % 5, 2 + n % 5) for n in range(trees))
+        put(data / "sst" / f"{name}.txt", "\n".join([*lines, ""]))
+    return data / "sst"
+
+
+def sentiment_tree(draw: random.Random, quality: int, words: int) -> str:
+    """A tree whose right branch goes down to the words."""
+    word = draw.choice([("awful", "poor", "fair", "good", "superb")[quality], "film", "the"])
+    leaf = f"({quality} {word})"
+    return leaf if words == 1 else f"({quality} {leaf} {sentiment_tree(draw, quality, words - 1)})"
+
+
 def rating_text(draw: random.Random, quality: int) -> str:
     """Words of the rating among others, a quotation, and a line break as Yelp's files spell it."""
     word = ("awful", "poor", "fair", "good", "superb")[quality]

@@ -142,9 +142,13 @@ def test_hidden_size_one(network: Network) -> None:
 
 def test_forms_are_those_of_the_design() -> None:
     names = {network.name: network.cell().form() for network in BASIC}
-    assert names == dict.fromkeys(
-        ["RNN", "IRNN", "RIN", "FastRNN", "Antisymmetric", "ERNN", "OrthogonalRNN", "SpectralRNN", "LeakyRNN"], "leaky"
-    ) | {"LSTM": "lstm", "GRU": "gru", "UGRNN": "ugrnn", "FastGRNN": "shared_gate"}
+    leaky = ["RNN", "IRNN", "RIN", "FastRNN", "Antisymmetric", "ERNN", "OrthogonalRNN", "SpectralRNN", "LeakyRNN"]
+    assert names == dict.fromkeys([*leaky, "Reservoir"], "leaky") | {
+        "LSTM": "lstm",
+        "GRU": "gru",
+        "UGRNN": "ugrnn",
+        "FastGRNN": "shared_gate",
+    }
     assert autapse.cells.RIN(D, H, transitions=2).form() == "chain"
     assert autapse.cells.Antisymmetric(D, H, gated=True).form() == "shared_gate"
 

@@ -144,7 +144,7 @@ def test_it_costs_the_valid_steps_only(network: Network, monkeypatch: pytest.Mon
     layer(x, lengths=LENGTHS, return_states=True)
     assert driven == [sum(LENGTHS)]
     each = [sum(n > t for n in LENGTHS) for t in range(T)]
-    assert stepped == (each if layer.reads_state else [sum(each)])
+    assert stepped == (each if network.cell_class.stencil else [sum(each)])
 
 
 def test_sequences_of_one_length_among_empty_ones() -> None:

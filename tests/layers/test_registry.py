@@ -21,7 +21,8 @@ from own_cells import NAME, write_module, write_package
 def test_every_layer_has_its_name() -> None:
     networks = [*BASIC, *SOLVED, *COMPOSED, *POINTWISE, *BESIDE_MEMORY]
     step_by_step = {network.name.lower(): network.layer_class for network in networks}
-    others = {kind.__name__.lower(): kind for kind in (autapse.Clockwork, autapse.ImplicitGRU, autapse.ImplicitLSTM)}
+    apart = (autapse.Clockwork, autapse.Liquid, autapse.ImplicitGRU, autapse.ImplicitLSTM)
+    others = {kind.__name__.lower(): kind for kind in apart}
     assert step_by_step | others == LAYERS
 
 

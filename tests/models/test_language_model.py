@@ -10,6 +10,8 @@ from autapse.models import LanguageModel
 from tolerance import close
 
 FORWARD = [cell for cell, layer in LAYERS.items() if max(layer.cell_type.stencil, default=0) <= 0]
+# Clockwork knows its position, so the training refuses to carry its states from piece to piece.
+CARRIED = [cell for cell in FORWARD if cell != "clockwork"]
 WORDS = 7
 
 
@@ -24,7 +26,7 @@ def text(rows=3, steps=11):
 
 
 @pytest.mark.parametrize("sizes", [5, [5, 3]])
-@pytest.mark.parametrize("cell", FORWARD)
+@pytest.mark.parametrize("cell", CARRIED)
 def test_carried_pieces_are_one_long_pass(cell, sizes):
     model, x = model_of(cell, sizes), text()
     whole, end = model(x)

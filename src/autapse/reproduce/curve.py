@@ -28,15 +28,15 @@ def curve_of(
     per_epoch: float,  # training steps in one epoch
     points: int = POINTS,  # largest number of points
 ) -> Curve | None:
-    """The curve of a run, or None if the run recorded nothing.
+    """The curve of a run, or None if the run recorded nothing, or took no steps.
 
     >>> curve_of([{"step": 10, "loss": 2.0}, {"step": 20, "loss": 1.0}, {"step": 20, "validation": 0.5}], 10, points=1)
     Curve(epoch=(2.0,), loss=(1.5,), validation=(0.5,))
     """
     numbers = [record for record in records if "loss" in record or "validation" in record]
-    if not numbers:
+    last = max((record["step"] for record in numbers), default=0)
+    if not last:
         return None
-    last = max(record["step"] for record in numbers)
     width = math.ceil(last / points)
     intervals: dict[int, list[Mapping[str, Any]]] = {}
     for record in numbers:

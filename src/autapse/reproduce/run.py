@@ -188,7 +188,7 @@ def _papers_epochs(plan: Plan, summary: Summary) -> float:
     if papers.epochs is not None:
         return papers.epochs
     per_epoch = _steps_per_epoch(summary) * ours.batch_size / papers.batch_size  # of the paper's steps
-    return round(papers.steps / per_epoch, 4)
+    return round(papers.steps / per_epoch, 4) if per_epoch else 0.0  # a head that is solved takes no steps
 
 
 def _ended(first: Summary, last: Summary, papers: float) -> str:
