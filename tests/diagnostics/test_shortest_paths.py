@@ -151,7 +151,11 @@ def counted_on_the_graph(end: Any, start: Tensor) -> float:
     return math.inf
 
 
-@pytest.mark.parametrize("network", [*VARIANTS, *COMPOSED_VARIANTS], ids=str)
+# On the graph of a reservoir, a leak of 1 leaves an edge with the weight 0 from state to state.
+WITHOUT_ZEROS = [network for network in (*VARIANTS, *COMPOSED_VARIANTS) if network.name != "Reservoir"]
+
+
+@pytest.mark.parametrize("network", WITHOUT_ZEROS, ids=str)
 @pytest.mark.parametrize("num_layers", [1, 2])
 def test_on_the_graph_of_the_equations(network: Network, num_layers: int) -> None:
     layer = network.layer(num_layers=num_layers)
