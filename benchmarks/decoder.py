@@ -10,10 +10,7 @@ that, their results are compared.
 
 from __future__ import annotations
 
-import argparse
-import shlex
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,12 +19,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from autapse import files
-from autapse.benchmark.denormals import set_flushing
+from autapse.benchmark.script import Script, training_step
 from autapse.benchmark.timing import interleaved
 from autapse.models import Attention, Conditions, Decoder, Elements, Padded, Tagger
 from autapse.models.walk import DecoderWalk
-from autapse.results.machine import Origin, software
 from autapse.results.page import fill_between, markdown_table
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -66,19 +61,6 @@ def as_encoder(decoder: Any, cell: str, size: int) -> Any:
     model.layer.load_state_dict(decoder.layer.state_dict())
     model.head.load_state_dict(decoder.head.linear.state_dict())
     return model
-
-
-def training_step(module: nn.Module, loss: Call) -> Call:
-    """Forward and backward."""
-
-    def call() -> Tensor:
-        for parameter in module.parameters():
-            parameter.grad = None
-        value = loss()
-        value.backward()
-        return value.detach()
-
-    return call
 
 
 def ratio(first: Call, second: Call, sizes: Sizes) -> dict[str, float]:
@@ -127,21 +109,13 @@ def measure_attention(kind: str, cell: str, size: int, sizes: Sizes) -> dict[str
     return {"what": f"{kind} attention", "cell": cell, "size": size, "bar": BARS["attention"], **found}
 
 
-def measure(quick: bool, threads: int) -> dict[str, Any]:
-    """All ratios, with facts about the machine."""
-    kept = set_flushing(True, threads)  # before anything else: no thread may have started
+def measure(quick: bool) -> dict[str, Any]:
+    """All ratios."""
     torch.manual_seed(0)
-    sizes, origin = Sizes(quick), Origin.here()
+    sizes = Sizes(quick)
     rows = [measure_decoder(cell, size, sizes) for cell in sizes.cells for size in sizes.sizes]
     rows += [measure_attention(kind, sizes.cells[0], size, sizes) for kind in KINDS for size in sizes.sizes]
-    return {
-        "settings": {"symbols": SYMBOLS, "steps": sizes.steps, "batch": sizes.batch},
-        "hardware": origin.hardware,
-        "software": software(),
-        "denormals_kept": list(kept),
-        "commit": origin.commit,
-        "rows": rows,
-    }
+    return {"settings": {"symbols": SYMBOLS, "steps": sizes.steps, "batch": sizes.batch}, "rows": rows}
 
 
 def render(page: str, results: dict[str, Any]) -> str:
@@ -161,27 +135,15 @@ def render(page: str, results: dict[str, Any]) -> str:
     return fill_between(page, START, END, f"{text}\n\n{markdown_table(heads, rows)}")
 
 
-def main(words: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="benchmarks/decoder.py", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--out", type=Path, help="file for the results, as JSON")
-    parser.add_argument("--quick", action="store_true", help="small sizes")
-    parser.add_argument("--threads", type=int, default=2, help="threads of torch and of the kernels")
-    parser.add_argument("--render", action="store_true", help="write the page from the stored results")
-    chosen = parser.parse_args(words)
-    if chosen.render:
-        files.write_bytes(PAGE, render(PAGE.read_text(encoding="utf-8"), files.read_json(RESULTS)).encode())
-        print(f"{PAGE.relative_to(ROOT)}: written from {RESULTS.relative_to(ROOT)}")
-        return 0
-    if chosen.out is None:
-        parser.error("--out must name a file for the results")
-    start = time.time()
-    results = measure(chosen.quick, chosen.threads)
-    results |= {"command": f"python benchmarks/decoder.py {shlex.join(words)}", "seconds": round(time.time() - start)}
-    files.write_json(chosen.out, results)
-    for row in results["rows"]:
-        print(f"{row['what']:25} {row['cell']:5} {row['size']:4}  {row['ratio']:.2f}× (bar {row['bar']:g}×)")
-    return 0
+def said(results: dict[str, Any]) -> list[str]:
+    """One line per ratio."""
+    return [
+        f"{row['what']:25} {row['cell']:5} {row['size']:4}  {row['ratio']:.2f}× (bar {row['bar']:g}×)"
+        for row in results["rows"]
+    ]
 
+
+SCRIPT = Script("python benchmarks/decoder.py", __doc__, PAGE, RESULTS, measure, render, said)
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(SCRIPT.main(sys.argv[1:]))

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import statistics
 import subprocess
 import sys
@@ -25,8 +26,9 @@ import numpy as np
 import torch
 
 import autapse
+from autapse import files
 from autapse.readouts import Ridge
-from autapse.results.machine import hardware, software
+from autapse.results.machine import Origin, software
 from autapse.tasks.lorenz import lorenz
 from autapse.tasks.mackey_glass import mackey_glass
 from autapse.tasks.narma import narma
@@ -217,17 +219,14 @@ def main() -> None:
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = "1"
     torch.set_num_threads(1)
-    peer = Peer(given.environment)
+    peer, origin = Peer(given.environment), Origin.here()
     with tempfile.TemporaryDirectory() as folder:
         times = [row for units in (100, 1000) for row in timing(peer, Path(folder), units, given.rounds)]
         scores = accuracy(peer, Path(folder), 300, given.seeds)
     peer.close()
-    RESULT.write_text(
-        json.dumps(
-            {"peer": PEER, "hardware": hardware(), "software": software(), "times": times, "accuracy": scores}, indent=1
-        )
-        + "\n"
-    )
+    facts: dict[str, Any] = {"peer": PEER, "commit": origin.commit, "command": shlex.join(["python", *sys.argv])}
+    facts |= {"hardware": origin.hardware, "software": software()}
+    files.write_json(RESULT, {**facts, "times": times, "accuracy": scores})
 
 
 if __name__ == "__main__":

@@ -10,11 +10,8 @@ that, their results are compared.
 
 from __future__ import annotations
 
-import argparse
 import random
-import shlex
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,12 +20,10 @@ import torch
 from torch import Tensor, nn
 
 import autapse
-from autapse import files
-from autapse.benchmark.denormals import set_flushing
+from autapse.benchmark.script import Script, training_step
 from autapse.benchmark.timing import interleaved
 from autapse.data.paths import find
 from autapse.layers.registry import make_layer
-from autapse.results.machine import Origin, software
 from autapse.results.page import fill_between, markdown_table
 from autapse.sequences.tree_batch import make_trees
 from autapse.tasks.trees import read_trees
@@ -45,17 +40,9 @@ TREE_CASES = (("tree-lstm", 150), ("n-ary-lstm", 150), ("affine", 150), ("tensor
 Call = Callable[[], Tensor]
 
 
-def training_step(module: nn.Module, output: Call) -> Call:
-    """Forward and backward, for the sum of squares of the output. Returns that sum."""
-
-    def call() -> Tensor:
-        for parameter in module.parameters():
-            parameter.grad = None
-        loss = output().square().sum()
-        loss.backward()
-        return loss.detach()
-
-    return call
+def squares(output: Call) -> Call:
+    """The loss of a training step here: the sum of squares of an output."""
+    return lambda: output().square().sum()
 
 
 def compared(first: Call, second: Call, quick: bool) -> tuple[float, float]:
@@ -80,7 +67,7 @@ def measure_grid(cell: str, units: int, quick: bool) -> dict[str, Any]:
     def four() -> Tensor:
         return torch.stack([scan(x)[0] for scan, x in zip(scans, sequences, strict=True)])
 
-    mine, others = training_step(grid, lambda: grid(images)), training_step(scans, four)
+    mine, others = training_step(grid, squares(lambda: grid(images))), training_step(scans, squares(four))
     torch.testing.assert_close(mine(), others(), rtol=1e-4, atol=1e-3)
     ours, against = compared(mine, others, quick)
     return {"what": "grid", "cell": cell, "size": units, "bar": GRID_BAR} | {
@@ -119,8 +106,8 @@ def measure_trees(cell: str, units: int, quick: bool) -> dict[str, Any]:
         own = layer.cells[0]
         return scan_trees(own, own.drive(x), make_trees(trees.flat_parents))[0]
 
-    mine = training_step(layer, lambda: layer(x, trees.flat_parents)[0])
-    theirs = training_step(layer, recursion)
+    mine = training_step(layer, squares(lambda: layer(x, trees.flat_parents)[0]))
+    theirs = training_step(layer, squares(recursion))
     torch.testing.assert_close(mine(), theirs(), rtol=1e-4, atol=1e-3)
     ours, against = compared(mine, theirs, quick)
     return {"what": f"{len(trees)} trees", "cell": cell, "size": units, "bar": TREE_BAR} | {
@@ -137,22 +124,13 @@ def _twin(key: str, ending: str) -> str:
     return f"{key}{ending}"
 
 
-def measure(quick: bool, threads: int) -> dict[str, Any]:
-    """All ratios, with facts about the machine."""
-    kept = set_flushing(True, threads)  # before anything else: no thread may have started
+def measure(quick: bool) -> dict[str, Any]:
+    """All ratios."""
     torch.manual_seed(0)
-    origin = Origin.here()
     cells, sizes = (("gru",), (4,)) if quick else (("gru", "lstm", "rin"), (32, 64))
     rows = [measure_grid(cell, size, quick) for cell in cells for size in sizes]
     trees = (("tree-lstm", 4),) if quick else TREE_CASES
-    rows += [measure_trees(cell, size, quick) for cell, size in trees]
-    return {
-        "hardware": origin.hardware,
-        "software": software(),
-        "denormals_kept": list(kept),
-        "commit": origin.commit,
-        "rows": rows,
-    }
+    return {"rows": rows + [measure_trees(cell, size, quick) for cell, size in trees]}
 
 
 def render(page: str, results: dict[str, Any]) -> str:
@@ -173,30 +151,15 @@ def render(page: str, results: dict[str, Any]) -> str:
     return fill_between(page, START, END, f"{text}\n\n{markdown_table(heads, rows)}")
 
 
-def main(words: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="benchmarks/structures.py", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--out", type=Path, help="file for the results, as JSON")
-    parser.add_argument("--quick", action="store_true", help="small sizes")
-    parser.add_argument("--threads", type=int, default=2, help="threads of torch and of the kernels")
-    parser.add_argument("--render", action="store_true", help="write the page from the stored results")
-    chosen = parser.parse_args(words)
-    if chosen.render:
-        files.write_bytes(PAGE, render(PAGE.read_text(encoding="utf-8"), files.read_json(RESULTS)).encode())
-        print(f"{PAGE.relative_to(ROOT)}: written from {RESULTS.relative_to(ROOT)}")
-        return 0
-    if chosen.out is None:
-        parser.error("--out must name a file for the results")
-    start = time.time()
-    results = measure(chosen.quick, chosen.threads)
-    results |= {
-        "command": f"python benchmarks/structures.py {shlex.join(words)}",
-        "seconds": round(time.time() - start),
-    }
-    files.write_json(chosen.out, results)
-    for row in results["rows"]:
-        print(f"{row['what']:25} {row['cell']:12} {row['size']:4}  {row['ratio']:.2f}× (bar {row['bar']:g}×)")
-    return 0
+def said(results: dict[str, Any]) -> list[str]:
+    """One line per ratio."""
+    return [
+        f"{row['what']:25} {row['cell']:12} {row['size']:4}  {row['ratio']:.2f}× (bar {row['bar']:g}×)"
+        for row in results["rows"]
+    ]
 
+
+SCRIPT = Script("python benchmarks/structures.py", __doc__, PAGE, RESULTS, measure, render, said)
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(SCRIPT.main(sys.argv[1:]))

@@ -10,10 +10,7 @@ that, values and gradients of the kernels are compared with those of the plain P
 
 from __future__ import annotations
 
-import argparse
-import shlex
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +18,8 @@ import torch
 from torch import Tensor
 
 import autapse
-from autapse import files
-from autapse.benchmark.denormals import set_flushing
+from autapse.benchmark.script import Script, training_step
 from autapse.benchmark.timing import interleaved
-from autapse.results.machine import Origin, software
 from autapse.results.page import fill_between, markdown_table
 from autapse.unfold import scan_fused, scan_reference
 
@@ -48,12 +43,6 @@ class Sizes:
         self.repeats, self.seconds = (2, 0.1) if quick else (30, 5.0)
 
 
-def training_step(layer: Any, x: Tensor) -> None:
-    for parameter in layer.parameters():
-        parameter.grad = None
-    layer(x)[0].sum().backward()
-
-
 def check_equal(layer: Any, x: Tensor) -> None:
     """Values and gradients of the kernels against the steps in plain PyTorch."""
     cell, results = layer.cells["l0"], []
@@ -70,9 +59,8 @@ def measured(what: str, layer: Any, size: int, sizes: Sizes) -> dict[str, Any]:
     x = torch.randn(sizes.steps, sizes.batch, FEATURES)
     check_equal(layer, x)
     plain = autapse.RNN(FEATURES, size)
-    one, two = interleaved(
-        lambda: training_step(layer, x), lambda: training_step(plain, x), sizes.repeats, sizes.seconds
-    )
+    ours, theirs = (training_step(one, lambda one=one: one(x)[0].sum()) for one in (layer, plain))  # type: ignore[misc]
+    one, two = interleaved(ours, theirs, sizes.repeats, sizes.seconds)
     ratio = one.seconds / two.seconds
     return {"what": what, "size": size, "seconds": one.seconds, "against": two.seconds, "ratio": round(ratio, 3)}
 
@@ -89,21 +77,13 @@ def measure_clockwork(size: int, sizes: Sizes) -> dict[str, Any]:
     return row | {"cost": row["ratio"], "bar": BARS["clockwork"]}
 
 
-def measure(quick: bool, threads: int) -> dict[str, Any]:
-    """All ratios, with facts about the machine."""
-    kept = set_flushing(True, threads)  # before anything else: no thread may have started
+def measure(quick: bool) -> dict[str, Any]:
+    """All ratios."""
     torch.manual_seed(0)
-    sizes, origin = Sizes(quick), Origin.here()
+    sizes = Sizes(quick)
     rows = [measure_delays(delays, sizes.size, sizes) for delays in DELAYS]
     rows += [measure_clockwork(size, sizes) for size in sizes.clockwork_sizes]
-    return {
-        "settings": {"steps": sizes.steps, "batch": sizes.batch, "features": FEATURES},
-        "hardware": origin.hardware,
-        "software": software(),
-        "denormals_kept": list(kept),
-        "commit": origin.commit,
-        "rows": rows,
-    }
+    return {"settings": {"steps": sizes.steps, "batch": sizes.batch, "features": FEATURES}, "rows": rows}
 
 
 def render(page: str, results: dict[str, Any]) -> str:
@@ -124,30 +104,15 @@ def render(page: str, results: dict[str, Any]) -> str:
     return fill_between(page, START, END, f"{text}\n\n{markdown_table(heads, rows)}")
 
 
-def main(words: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="benchmarks/time_scales.py", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--out", type=Path, help="file for the results, as JSON")
-    parser.add_argument("--quick", action="store_true", help="small sizes")
-    parser.add_argument("--threads", type=int, default=1, help="threads of torch and of the kernels")
-    parser.add_argument("--render", action="store_true", help="write the page from the stored results")
-    chosen = parser.parse_args(words)
-    if chosen.render:
-        files.write_bytes(PAGE, render(PAGE.read_text(encoding="utf-8"), files.read_json(RESULTS)).encode())
-        print(f"{PAGE.relative_to(ROOT)}: written from {RESULTS.relative_to(ROOT)}")
-        return 0
-    if chosen.out is None:
-        parser.error("--out must name a file for the results")
-    start = time.time()
-    results = measure(chosen.quick, chosen.threads)
-    results |= {
-        "command": f"python benchmarks/time_scales.py {shlex.join(words)}",
-        "seconds": round(time.time() - start),
-    }
-    files.write_json(chosen.out, results)
-    for row in results["rows"]:
-        print(f"{row['what']:22} {row['size']:4}  {row['ratio']:.2f}×, cost {row['cost']:.2f} (bar {row['bar']:g})")
-    return 0
+def said(results: dict[str, Any]) -> list[str]:
+    """One line per ratio."""
+    return [
+        f"{row['what']:22} {row['size']:4}  {row['ratio']:.2f}×, cost {row['cost']:.2f} (bar {row['bar']:g})"
+        for row in results["rows"]
+    ]
 
+
+SCRIPT = Script("python benchmarks/time_scales.py", __doc__, PAGE, RESULTS, measure, render, said, threads=1)
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(SCRIPT.main(sys.argv[1:]))

@@ -7,40 +7,32 @@ python -m benchmarks.implicit --render                                  write th
 
 from __future__ import annotations
 
-import argparse
-import shlex
 import sys
-import time
 from pathlib import Path
+from typing import Any
 
-from autapse import files
-from autapse.benchmark.denormals import set_flushing
-from autapse.results.machine import Origin
+from benchmarks.implicit.page import render
+
+from autapse.benchmark.script import Script
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "implicit-speed.md"
 RESULTS = ROOT / "benchmarks" / "results" / "implicit.json"
 
 
-def measure(quick: bool, threads: int) -> dict[str, object]:
-    """All results: facts about the machine, and one table for each part."""
-    kept = set_flushing(True, threads)  # before anything else: no thread may have started
+def measure(quick: bool) -> dict[str, Any]:
+    """One table for each part."""
+    # Not at the top: no thread may start before the script has set how denormals are treated.
     from benchmarks.implicit.counts import count_all
     from benchmarks.implicit.growth import measure_growth
     from benchmarks.implicit.settings import ImplicitSettings
     from benchmarks.implicit.steps import measure_steps
     from benchmarks.implicit.weights import train_all
 
-    from autapse.results.machine import software
-
-    settings, origin = ImplicitSettings.quick() if quick else ImplicitSettings(), Origin.here()
+    settings = ImplicitSettings.quick() if quick else ImplicitSettings()
     models = train_all(settings)
     return {
         "settings": settings.to_json(),
-        "hardware": origin.hardware,
-        "software": software(),
-        "denormals_kept": list(kept),
-        "commit": origin.commit,
         "training": {key: model.facts for key, model in models.items()},
         "counts": count_all(settings, models),
         "growth": measure_growth(settings, models),
@@ -48,28 +40,12 @@ def measure(quick: bool, threads: int) -> dict[str, object]:
     }
 
 
-def main(words: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.implicit", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--out", type=Path, help="file for the results, as JSON")
-    parser.add_argument("--quick", action="store_true", help="little data and training")
-    parser.add_argument("--threads", type=int, default=2, help="threads of torch and of the kernels")
-    parser.add_argument("--render", action="store_true", help="write the page from the stored results")
-    chosen = parser.parse_args(words)
-    if chosen.render:
-        from benchmarks.implicit.page import render
+def said(results: dict[str, Any]) -> list[str]:
+    """How long it took."""
+    return [f"{results['seconds']} s"]
 
-        files.write_bytes(PAGE, render(PAGE.read_text(encoding="utf-8"), files.read_json(RESULTS)).encode())
-        print(f"{PAGE.relative_to(ROOT)}: written from {RESULTS.relative_to(ROOT)}")
-        return 0
-    if chosen.out is None:
-        parser.error("--out must name a file for the results")
-    start = time.time()
-    results = measure(chosen.quick, chosen.threads)
-    results |= {"command": f"python -m benchmarks.implicit {shlex.join(words)}", "seconds": round(time.time() - start)}
-    files.write_json(chosen.out, results)
-    print(f"{chosen.out}: {results['seconds']} s")
-    return 0
 
+SCRIPT = Script("python -m benchmarks.implicit", __doc__, PAGE, RESULTS, measure, render, said)
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(SCRIPT.main(sys.argv[1:]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from autapse import checks
@@ -13,7 +13,29 @@ from autapse.cells.tree import Children, TreeCell, padded
 from autapse.forms import State
 
 
-class TreeLSTM(TreeCell):
+class _WithCells(TreeCell):
+    """What both Tree-LSTMs share: h and c, a drive with four gates, and the bias of the forget gate."""
+
+    forget_bias: float
+    weight_x: nn.Parameter
+    bias_h: nn.Parameter | None
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        if self.bias_h is not None:
+            self.bias_h.zero_()
+            self.bias_h[3 * self.hidden_size :] = self.forget_bias
+
+    @property
+    def state_sizes(self) -> tuple[int, ...]:
+        return (self.hidden_size, self.hidden_size)
+
+    def affine(self) -> tuple[Tensor, Tensor | None]:
+        return self.weight_x, self.bias_h
+
+
+class TreeLSTM(_WithCells):
     """i, o = σ(W·x + R·Σh_k + b), g = tanh(…), f_k = σ(W_f·x + R_f·h_k + b_f); c = i∘g + Σf_k∘c_k; h = o∘tanh(c)
 
     The child-sum Tree-LSTM (Tai et al. 2015, equations 2–8). Each child has its own forget gate. The order of the
@@ -41,20 +63,6 @@ class TreeLSTM(TreeCell):
         self.bias_h = self._parameter(4 * hidden_size) if bias else None
         self.reset_parameters()
 
-    @torch.no_grad()
-    def reset_parameters(self) -> None:
-        super().reset_parameters()
-        if self.bias_h is not None:
-            self.bias_h.zero_()
-            self.bias_h[3 * self.hidden_size :] = self.forget_bias
-
-    @property
-    def state_sizes(self) -> tuple[int, ...]:
-        return (self.hidden_size, self.hidden_size)
-
-    def affine(self) -> tuple[Tensor, Tensor | None]:
-        return self.weight_x, self.bias_h
-
     def node(self, u: Tensor, children: list[State]) -> State:
         *gates, u_f = u.split(self.hidden_size)
         total = sum((h for h, _ in children), torch.zeros_like(u_f))
@@ -74,7 +82,7 @@ class TreeLSTM(TreeCell):
         return _opened(gates, children.total(forget * c))
 
 
-class NaryTreeLSTM(TreeCell):
+class NaryTreeLSTM(_WithCells):
     """i, o = σ(W·x + R·[h₁; …; h_K] + b), g = tanh(…), f_k = σ(W_f·x + R_k·[h₁; …; h_K] + b_f); c, h as TreeLSTM
 
     The N-ary Tree-LSTM (Tai et al. 2015, equations 9–14). Each child has its own matrices, and the forget gate of a
@@ -108,20 +116,6 @@ class NaryTreeLSTM(TreeCell):
         self.weight_h = self._parameter((3 + arity) * hidden_size, arity * hidden_size)  # i, o, g, f₁ … f_K
         self.bias_h = self._parameter(4 * hidden_size) if bias else None
         self.reset_parameters()
-
-    @torch.no_grad()
-    def reset_parameters(self) -> None:
-        super().reset_parameters()
-        if self.bias_h is not None:
-            self.bias_h.zero_()
-            self.bias_h[3 * self.hidden_size :] = self.forget_bias
-
-    @property
-    def state_sizes(self) -> tuple[int, ...]:
-        return (self.hidden_size, self.hidden_size)
-
-    def affine(self) -> tuple[Tensor, Tensor | None]:
-        return self.weight_x, self.bias_h
 
     def node(self, u: Tensor, children: list[State]) -> State:
         *gates, u_f = u.split(self.hidden_size)
