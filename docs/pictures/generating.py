@@ -13,7 +13,7 @@ from typing import Any
 from picture import HERE, fitted, runs
 
 import autapse
-from autapse.diagnostics.sequence_plots import plot_drawings, plot_lengths
+from autapse.diagnostics.figures.sequences import plot_drawings, plot_lengths
 from autapse.tasks import Brackets, Strokes
 from autapse.training.generation_scores import generated_lengths
 

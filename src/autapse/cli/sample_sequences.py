@@ -162,7 +162,7 @@ def _npz(drawn: list[np.ndarray], columns: tuple[str, ...]) -> bytes:
 
 
 def _draw(model: Generator, drawn: list[np.ndarray], path: Path) -> None:
-    from autapse.diagnostics.sequence_plots import is_pen, plot_drawings, plot_series
+    from autapse.diagnostics.figures.sequences import is_pen, plot_drawings, plot_series
 
     columns = column_names(model)
     if is_pen(columns):

@@ -22,11 +22,6 @@ class LinearReadout(nn.Module):
         self.register_buffer("weight", None)
         self.register_buffer("bias", None)
 
-    @property
-    def is_fitted(self) -> bool:
-        """Whether there are weights."""
-        return self.weight is not None
-
     def forward(self, states: Tensor) -> Tensor:  # [..., H] -> [..., K]
         """W·h + c for each state, in the dtype of the states."""
         if self.weight is None or self.bias is None:
