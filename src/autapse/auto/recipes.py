@@ -68,7 +68,6 @@ def training_settings(kind: str, size: int) -> dict[str, Any]:
         "label_smoothing": 0.0 if "regression" in kind else 0.1,
         "augment": "jitter=0.05",
         "select_by": "last",
-        "average": 0.2,
         "threads": 1,
     }
 

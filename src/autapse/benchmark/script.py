@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from autapse import files
+from autapse import files, terminal
 from autapse.benchmark.denormals import set_flushing
 from autapse.results.machine import Origin, software
 
@@ -46,7 +46,7 @@ class Script:
         results = self._measured(words, chosen.quick, chosen.threads)
         files.write_json(chosen.out, results)
         for line in self.said(results):
-            print(line)
+            terminal.write(line)
         return 0
 
     def _measured(self, words: list[str], quick: bool, threads: int) -> dict[str, Any]:
@@ -68,7 +68,7 @@ class Script:
         root = self.results.parents[2]
         page = self.render(self.page.read_text(encoding="utf-8"), files.read_json(self.results))
         files.write_bytes(self.page, page.encode())
-        print(f"{self.page.relative_to(root)}: written from {self.results.relative_to(root)}")
+        terminal.write(f"{self.page.relative_to(root)}: written from {self.results.relative_to(root)}")
 
 
 def training_step(module: nn.Module, loss: Callable[[], Tensor]) -> Callable[[], Tensor]:
