@@ -47,6 +47,19 @@ class RunFacts:
     residuals: Pairs = field(default_factory=list)  # (true, predicted) of the test data, for values to predict
     notes: tuple[str, ...] = ()  # what could not be measured, and why
 
+    @property
+    def metric(self) -> str:
+        """What the scores are. The task itself may need its data to say it."""
+        return self.config.task.metric if self.summary is None else self.summary.metric
+
+    @property
+    def trivial(self) -> str:
+        """What the trivial predictor does; nothing if only the data could say it."""
+        try:
+            return self.config.task.baseline_text
+        except (checks.InputError, OSError):
+            return ""
+
     def series(self, key: str) -> Pairs:
         """(step, number) of all lines of the log that have a finite number under this key."""
         known: list[tuple[Any, Any]] = [(line.get("step"), line.get(key)) for line in self.metrics]

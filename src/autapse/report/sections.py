@@ -31,7 +31,7 @@ def verdicts(runs: Sequence[RunFacts]) -> Html:
     if len(runs) == 1:
         return joined([*(tag("p", sentence) for sentence in _verdict(runs[0])), _tiles(runs[0])])
     tests = {run.name: run.summary.test for run in runs if run.summary and run.summary.test is not None}
-    if not tests or len({(run.config.task.name, run.config.task.metric) for run in runs}) > 1:
+    if not tests or len({(run.config.task.name, run.metric) for run in runs}) > 1:
         return Html("")
     best = min(runs, key=lambda run: tests.get(run.name, math.inf))
     useless = [run.name for run in runs if run.summary and run.summary.trivial]
@@ -41,30 +41,28 @@ def verdicts(runs: Sequence[RunFacts]) -> Html:
 
 
 def _verdict(run: RunFacts) -> Iterator[str]:
-    summary, task = run.summary, run.config.task
+    summary, metric = run.summary, run.metric
     if summary is None:
         best = run.progress.best
-        known = "" if best is None else f" The best validation {task.metric} so far is {shown(best)}."
+        known = "" if best is None else f" The best validation {metric} so far is {shown(best)}."
         yield f"The training is not finished: {run.progress.step:,} steps.{known} The test data are not scored yet."
         return
     if summary.baseline is None:
         yield "There is no test data."
         return
     if summary.test is None:
-        yield f"The test {task.metric} is not finite. This model is of no use."
+        yield f"The test {metric} is not finite. This model is of no use."
         return
     share = f"{summary.test / summary.baseline:.1%} of" if summary.baseline else "against"
     floor = "" if summary.floor is None else f" The best possible score is {shown(summary.floor)}."
     useless = " It is not better than the trivial predictor: this model is of no use." if summary.trivial else ""
-    yield (
-        f"The test {task.metric} is {shown(summary.test)}, {share} the {shown(summary.baseline)} of the trivial "
-        f"predictor ({task.baseline_text}).{floor}{useless}"
-    )
+    trivial = f"{shown(summary.baseline)} of the trivial predictor" + (f" ({run.trivial})" if run.trivial else "")
+    yield f"The test {metric} is {shown(summary.test)}, {share} the {trivial}.{floor}{useless}"
 
 
 def _tiles(run: RunFacts) -> Html:
     summary = run.summary
-    facts = [(f"validation {run.config.task.metric}", shown(run.progress.best))]
+    facts = [(f"validation {run.metric}", shown(run.progress.best))]
     if summary is not None:
         facts = [(f"test {summary.metric}", shown(summary.test)), ("trivial", shown(summary.baseline))]
         facts += [] if summary.floor is None else [("best possible", shown(summary.floor))]
@@ -82,7 +80,7 @@ def scores(runs: Sequence[RunFacts]) -> Html:
     if all(run.name == run.config.model.cell for run in runs):
         heads, rows = [heads[0], *heads[2:]], [[row[0], *row[2:]] for row in rows]
     tests = {run.name: run.summary.test for run in runs if run.summary and run.summary.test is not None}
-    metrics = {run.config.task.metric for run in runs}
+    metrics = {run.metric for run in runs}
     bars = Html("")
     if len(tests) > 1 and len(metrics) == 1:
         metric = metrics.pop()
@@ -125,7 +123,7 @@ def _row(run: RunFacts) -> list[Any]:
 def levels(runs: Sequence[RunFacts]) -> dict[str, float]:
     """The trivial and the best possible score, if all runs have the same ones."""
     found: dict[str, float] = {}
-    for name, text in (("baseline", f"trivial: {runs[0].config.task.baseline_text}"), ("floor", "best possible")):
+    for name, text in (("baseline", f"trivial: {runs[0].trivial}"), ("floor", "best possible")):
         values = {run.summary[name] for run in runs if run.summary}
         if len(values) == 1 and _finite(value := values.pop()):
             found[text] = value
@@ -138,7 +136,7 @@ def levels(runs: Sequence[RunFacts]) -> dict[str, float]:
 def curves(runs: Sequence[RunFacts]) -> Html:
     """Validation score, training loss, norm of the gradient, learning rate and evaluations of solves over the steps."""
     numbers = {run.name: n for n, run in enumerate(runs)}
-    metric = " or ".join(dict.fromkeys(run.config.task.metric for run in runs))
+    metric = " or ".join(dict.fromkeys(run.metric for run in runs))
     charts = []
     for key, title, lines in (
         ("validation", f"Validation {metric}", levels(runs)),
