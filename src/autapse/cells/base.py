@@ -203,6 +203,18 @@ class Cell(nn.Module):
         """The log-probability of all draws that led to a state, to train by REINFORCE; None: nothing to train so."""
         return None
 
+    def recurrent_matrices(self) -> list[Tensor]:  # [H, H] each
+        """The matrices by which units read one another, one per gate; none if they are not free."""
+        weights = [getattr(self, name) for name in self.unit_matrices]
+        return [part for w in weights if w is not None for part in w.flatten(0, -2).split(self.hidden_size)]
+
+    def penalty(self, state: State) -> Tensor | None:  # [B]
+        """What the training loss adds for each sequence, from the states at its end; None: nothing.
+
+        The loss adds the mean over the sequences. A cell that counts something carries the count as a state.
+        """
+        return None
+
     def reset_parameters(self) -> None:
         """Draw the initial parameters again: by default uniform in ±1/√hidden_size."""
         uniform_(self.hidden_size, *self.parameters())

@@ -18,8 +18,8 @@ from autapse import checks
 from autapse.cells.base import Cell, cell_options, looks_ahead, make_cell, option_words
 from autapse.forms import State
 from autapse.layers.compiled import never_compiled
-from autapse.layers.draws import note_draws
 from autapse.layers.help import layer_help
+from autapse.layers.noted import DRAWS, PENALTIES, Notes
 from autapse.layers.per_thread import PerThread
 from autapse.layers.stream import Stream
 from autapse.sequences.batch import SequenceBatch, make_batch
@@ -293,7 +293,9 @@ class Recurrent(nn.Module):
         states = self._initial(h0, batch)
         run = self._run(batch, states, start, return_states, start_states, keys)
         if self.cell_class.log_probability is not Cell.log_probability:
-            self._note_draws(run.final, batch)
+            self._note(DRAWS, "log_probability", run.final, batch)
+        if self.cell_class.penalty is not Cell.penalty:
+            self._note(PENALTIES, "penalty", run.final, batch)
         if run.reports or self._has_reports:
             self.reports, self.adjoint_reports, self._has_reports = run.reports, run.adjoint_reports, True
         h_n, output = self._gather(run.final, batch), batch.restore(run.rows)
@@ -301,12 +303,12 @@ class Recurrent(nn.Module):
             return output, h_n
         return output, h_n, [tuple(batch.pad(state) for state in trace) for trace in run.traces]
 
-    def _note_draws(self, final: dict[str, State], batch: SequenceBatch) -> None:
-        """Pass on the log-probability of the draws of all cells, in the caller's order of sequences."""
-        chances = [cell.log_probability(final[key]) for key, cell in self._cells().items()]
-        known = [chance for chance in chances if chance is not None]
+    def _note(self, notes: Notes, method: str, final: dict[str, State], batch: SequenceBatch) -> None:
+        """Note what a method of the cells gives for their final states, in the caller's order of sequences."""
+        values = [getattr(cell, method)(final[key]) for key, cell in self._cells().items()]
+        known = [value for value in values if value is not None]
         if known:
-            note_draws(batch.stack(known).view(len(known), -1).sum(0))
+            notes.add(batch.stack(known).view(len(known), -1).sum(0))
 
     def final_output(self, h_n: Hidden) -> Tensor:  # [B, output_size], or [output_size] for a single sequence
         """The output that belongs to h_n, of both directions."""
