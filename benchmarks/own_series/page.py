@@ -20,8 +20,9 @@ MEASURED = ("autapse", "estimator", "minirocket")
 ABOUT = """# One's own series with default settings
 
 Test accuracy in percent: the mean over the seeds ± standard deviation. `autapse run NAME_TRAIN.ts --seed N` chose the
-settings and trained, within {limit:.0f} seconds. `RecurrentClassifier(random_state=N).fit(X, y)` got the same series. MiniRocket with a ridge classifier (aeon) ran on the same machine;
-shorter series were filled with their last value. InceptionTime is as published by its authors
+settings and trained, within {limit:.0f} seconds. `RecurrentClassifier(random_state=N).fit(X, y)` got the same series.
+MiniRocket with a ridge classifier (aeon) ran on the same machine; shorter series were filled with their last value.
+InceptionTime is as published by its authors
 (https://github.com/hfawaz/InceptionTime: results-InceptionTime-128.csv, results-mts.csv).
 
 """
