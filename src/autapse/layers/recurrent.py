@@ -500,19 +500,20 @@ def columns_of(states: Sequence[Sequence[Tensor]]) -> list[list[Tensor]]:
 
 
 def shapes_of(module: nn.Module) -> Shapes:
-    """The shape of each parameter of a module; for each module inside, a dict of the same kind."""
-    own = {name: p.shape for name, p in module._parameters.items() if p is not None and not is_lazy(p)}
+    """The shape of each parameter and buffer of a module; for each module inside, a dict of the same kind."""
+    held = module._parameters | module._buffers
+    own = {name: p.shape for name, p in held.items() if p is not None and not is_lazy(p)}
     return own | {name: shapes_of(inside) for name, inside in module._modules.items() if isinstance(inside, Cell)}
 
 
 def check_parameters(module: nn.Module, shapes: Shapes, *path: str) -> None:
-    """Raise an error unless the parameters of a module have these shapes. `path` is its name in the message."""
-    parameters = module._parameters
+    """Raise an error unless a module's parameters and buffers have these shapes. `path` is its name in the message."""
+    parameters, buffers = module._parameters, module._buffers
     for name, shape in shapes.items():
         if isinstance(shape, dict):
             check_parameters(module._modules[name], shape, *path, name)  # type: ignore[arg-type]
             continue
-        parameter = parameters.get(name)
+        parameter = parameters.get(name) if name in parameters else buffers.get(name)
         if parameter is not None and parameter.shape != shape:
             rule, remedy = f"have shape {tuple(shape)}, as at first", "Make a layer with other sizes."
             checks.fail(".".join([*path, name]), rule, tuple(parameter.shape), remedy, checks.ShapeError)
