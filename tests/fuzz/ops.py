@@ -207,7 +207,7 @@ def random_scan(rng: random.Random) -> tuple[Operands, Tensor, Kind]:
         case "linear":  # else values grow with the steps
             given |= {"x": 0.3 * given["x"], "c0": values(batch, hidden) if cells else None}
         case "lstm":
-            given |= {"c0": values(batch, hidden), "offset": maybe(3, hidden)}
+            given |= {"c0": values(batch, hidden), "offset": maybe(4, hidden)}
             if outputs != hidden or rng.random() < 0.2:
                 given["projection"] = values(outputs, hidden, scale=0.5)
     return Operands(**given), sizes, kind

@@ -136,6 +136,6 @@ def test_the_linear_form_has_the_gradients_of_its_steps(cells, products, reverse
 def test_the_linear_form_has_its_jacobian():
     for size in (1, 2):
         form = LinearRecurrence(torch.randn(3 * H, H).double())
-        u, state = torch.randn(1, (5 if size == 1 else 7) * H).double(), torch.randn(size, 1, H).double()
+        u, state = torch.randn(1, (5 if size == 1 else 8) * H).double(), torch.randn(size, 1, H).double()
         expected = torch.func.jacrev(lambda s, f=form, u=u: torch.cat(f.step(u, tuple(s.unbind(0)), 0), -1)[0])(state)
         torch.testing.assert_close(form.jacobian(u, tuple(state.unbind(0)), 0)[0], expected.reshape(size * H, -1))

@@ -3,7 +3,7 @@
 from autapse.forms.activations import ACTIVATIONS, Activation, modrelu
 from autapse.forms.base import Affine, Form, State
 from autapse.forms.delays import Delays
-from autapse.forms.gru import GatedRecurrent
+from autapse.forms.gru import GatedRecurrent, GlobalGates
 from autapse.forms.leaky import Leaky
 from autapse.forms.linear import LinearRecurrence
 from autapse.forms.lstm import LongShortTerm
@@ -20,6 +20,7 @@ __all__ = [
     "Delays",
     "Form",
     "GatedRecurrent",
+    "GlobalGates",
     "Leaky",
     "LinearRecurrence",
     "LongShortTerm",

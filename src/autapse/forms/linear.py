@@ -19,7 +19,8 @@ MOST_PRODUCTS = 8
 class LinearRecurrence(Form):
     """h' = b + z ∘ h + Σ_k a_k ∘ (M_k·h); the drive is b, z, a_1, …, a_n
 
-    With a second state: c' = b + z ∘ c + Σ_{k<n} a_k ∘ (M_k·h), h' = e + s ∘ c' + a_n ∘ (M_n·h); e and s end the drive.
+    With a second state: c' = b + z ∘ c + Σ_{k<n} a_k ∘ (M_k·h), h' = e + s ∘ c' + q ∘ c + a_n ∘ (M_n·h); the drive ends
+    with e, s and q.
     """
 
     name = "linear"
@@ -37,8 +38,8 @@ class LinearRecurrence(Form):
             return (sum(products, start=b + z * h),)
         *others, last = products
         c = sum(others, start=b + z * state[1])
-        e, s = rest[-2:]
-        return e + s * c + last, c
+        e, s, q = rest[-3:]
+        return e + s * c + q * state[1] + last, c
 
     def jacobian(self, u: Tensor, state: State, t: int) -> Tensor:
         size = state[0].shape[-1]
@@ -47,8 +48,9 @@ class LinearRecurrence(Form):
         if len(state) == 1:
             return sum(parts, start=diagonal(z))
         *others, last = parts
-        c_by_h, s = sum(others, start=torch.zeros_like(last)), rest[-1].unsqueeze(-1)
-        by_h, by_c = torch.cat([s * c_by_h + last, c_by_h], dim=-2), torch.cat([s * diagonal(z), diagonal(z)], dim=-2)
+        c_by_h, s, q = sum(others, start=torch.zeros_like(last)), *rest[-2:]
+        by_h = torch.cat([s.unsqueeze(-1) * c_by_h + last, c_by_h], dim=-2)
+        by_c = torch.cat([diagonal(s * z + q), diagonal(z)], dim=-2)
         return torch.cat([by_h, by_c], dim=-1)
 
     def operands(self, steps: int, start: int) -> tuple[FormOperands, Kind]:
@@ -57,7 +59,7 @@ class LinearRecurrence(Form):
 
     @classmethod
     def drive_parts(cls, kind: Kind, cells: bool) -> int:
-        return 2 + kind.inner + (2 if cells else 0)
+        return 2 + kind.inner + (3 if cells else 0)
 
     @classmethod
     def from_operands(cls, operands: Operands, kind: Kind) -> LinearRecurrence:

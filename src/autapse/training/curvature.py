@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 
 from autapse import checks
+from autapse.cells import Cell
 from autapse.models import Model
 from autapse.unfold import Pointwise, Scan
 
@@ -170,6 +171,8 @@ def check_curvature(model: Model, processes: int, structural: float) -> None:
     """Refuse models whose loss is not a function of their output alone, or whose passes have side effects."""
     rule = "be another one than hessian-free for "
     strategy = getattr(getattr(model, "layer", None), "strategy", Scan())
+    cell = getattr(getattr(model, "layer", None), "cell_class", Cell)
+    own_terms = cell.penalty is not Cell.penalty or cell.log_probability is not Cell.log_probability
     norms = any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules())
     reasons = {
         "a training by several processes": processes > 1,
@@ -177,6 +180,7 @@ def check_curvature(model: Model, processes: int, structural: float) -> None:
         "a model that carries its state from batch to batch": model.carries,
         "a network that is not computed step by step": not isinstance(strategy, Scan | Pointwise),
         "a model with batch normalisation": norms,
+        "a network with a penalty or with draws": own_terms,
     }
     for reason, holds in reasons.items():
         if holds:
