@@ -9,9 +9,12 @@ if TYPE_CHECKING:
     from autapse.cells import Cell
     from autapse.data.trees import Trees
     from autapse.layers import (
+        CFN,
         ERNN,
+        GORU,
         GRU,
         IRNN,
+        KRU,
         LSTM,
         RIN,
         RNN,
@@ -49,9 +52,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "CFN",
     "ERNN",
+    "GORU",
     "GRU",
     "IRNN",
+    "KRU",
     "LSTM",
     "RIN",
     "RNN",
@@ -102,8 +108,8 @@ __getattr__ = lazy(
     {
         "autapse": "cells gradient models native readouts solve tasks training unfold",
         "autapse.cells": "Cell",
-        "autapse.layers": "ERNN GRU IRNN LSTM RIN RNN UGRNN Antisymmetric Clockwork Deep Delayed Equilibrium "
-        "EquilibriumLinear EquilibriumTanh FastGRNN FastRNN Feedforward Implicit ImplicitGRU ImplicitLSTM "
+        "autapse.layers": "CFN ERNN GORU GRU IRNN KRU LSTM RIN RNN UGRNN Antisymmetric Clockwork Deep Delayed "
+        "Equilibrium EquilibriumLinear EquilibriumTanh FastGRNN FastRNN Feedforward Implicit ImplicitGRU ImplicitLSTM "
         "ImplicitMidpoint LeakyRNN Liquid Memory OrthogonalRNN Recurrent Reservoir SpectralRNN TimeDelay from_torch",
         "autapse.data.trees": "Trees",
         "autapse.layers.grid": "Grid",

@@ -49,6 +49,10 @@ def one_per_kernel() -> list[Network]:
             "UGRNN",
             "GRU",
             "GRU-reset=before",
+            "GORU",
+            "CFN",
+            "KRU",
+            "OrthogonalRNN-field=complex",
             "LSTM",
             "LSTM-peepholes=True-proj_size=2-forget_bias=-0.5",
         )

@@ -2,8 +2,11 @@
 
 from autapse.forms.activations import ACTIVATIONS, Activation, modrelu
 from autapse.forms.base import Affine, Form, State
+from autapse.forms.chaos_free import ChaosFree
+from autapse.forms.complex import ComplexModulus
 from autapse.forms.delays import Delays
 from autapse.forms.gru import GatedRecurrent
+from autapse.forms.integrated import INTEGRATORS, Integrated
 from autapse.forms.leaky import Leaky
 from autapse.forms.lstm import LongShortTerm
 from autapse.forms.pre_activation import PreActivation
@@ -14,11 +17,15 @@ from autapse.native.operands import KERNELS
 
 __all__ = [
     "ACTIVATIONS",
+    "INTEGRATORS",
     "Activation",
     "Affine",
+    "ChaosFree",
+    "ComplexModulus",
     "Delays",
     "Form",
     "GatedRecurrent",
+    "Integrated",
     "Leaky",
     "LongShortTerm",
     "PreActivation",
@@ -30,4 +37,15 @@ __all__ = [
 ]
 
 # The forms that have a kernel, in the order of native/src/abi.h.
-KERNELS[:] = Leaky, Transitions, SharedGate, UpdateGate, GatedRecurrent, LongShortTerm, Delays, PreActivation
+KERNELS[:] = (
+    Leaky,
+    Transitions,
+    SharedGate,
+    UpdateGate,
+    GatedRecurrent,
+    LongShortTerm,
+    Delays,
+    PreActivation,
+    ChaosFree,
+    ComplexModulus,
+)

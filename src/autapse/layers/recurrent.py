@@ -15,7 +15,7 @@ from torch.nn.parameter import is_lazy
 from torch.nn.utils.rnn import PackedSequence
 
 from autapse import checks
-from autapse.cells.base import Cell, cell_options, looks_ahead, make_cell, option_words
+from autapse.cells.base import Cell, cell_options, looks_ahead, make_cell, option_words, refuse_complex
 from autapse.forms import State
 from autapse.layers.compiled import never_compiled
 from autapse.layers.help import layer_help
@@ -264,6 +264,10 @@ class Recurrent(nn.Module):
         own = "" if isinstance(self, Layer) else f"{self.cell_class.__name__}, "
         return f"{type(self).__name__}({own}{self.extra_repr()})"
 
+    def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *others: Any) -> None:
+        refuse_complex(state_dict, prefix)
+        super()._load_from_state_dict(state_dict, prefix, *others)
+
     # Use --------------------------------------------------------------------------------------------------------
 
     @never_compiled  # a Python loop over time: traced, its length would freeze and compile time grow with it
@@ -504,6 +508,8 @@ def check_parameters(module: nn.Module, shapes: Shapes, *path: str) -> None:
             check_parameters(module._modules[name], shape, *path, name)  # type: ignore[arg-type]
             continue
         parameter = parameters.get(name)
+        if parameter is not None and parameter.is_complex():  # after layer.to(torch.complex64)
+            refuse_complex({".".join([*path, name]): parameter})
         if parameter is not None and parameter.shape != shape:
             rule, remedy = f"have shape {tuple(shape)}, as at first", "Make a layer with other sizes."
             checks.fail(".".join([*path, name]), rule, tuple(parameter.shape), remedy, checks.ShapeError)
