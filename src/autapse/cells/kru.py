@@ -31,6 +31,11 @@ class KRU(ModulusCell):
             of the real and of the imaginary part.
         field: "complex" as in the paper, or "real". The state of n complex units has 2n numbers: the real parts, then
             the imaginary parts.
+
+    >>> layer = autapse.Recurrent(autapse.cells.KRU, 3, 4)
+    >>> output, h_n = layer(torch.zeros(5, 2, 3))
+    >>> output.shape  # real and imaginary parts
+    torch.Size([5, 2, 8])
     """
 
     def __init__(

@@ -19,7 +19,7 @@ from autapse.cells.base import Cell, cell_options, looks_ahead, make_cell, optio
 from autapse.forms import State
 from autapse.layers.compiled import never_compiled
 from autapse.layers.help import layer_help
-from autapse.layers.noted import DRAWS, PENALTIES, Notes
+from autapse.layers.noted import DRAWS, PENALTIES, NotedTensors
 from autapse.layers.per_thread import PerThread
 from autapse.layers.stream import Stream
 from autapse.sequences.batch import SequenceBatch, make_batch
@@ -306,7 +306,7 @@ class Recurrent(nn.Module):
             return output, h_n
         return output, h_n, [tuple(batch.pad(state) for state in trace) for trace in run.traces]
 
-    def _note(self, notes: Notes, method: str, final: dict[str, State], batch: SequenceBatch) -> None:
+    def _note(self, notes: NotedTensors, method: str, final: dict[str, State], batch: SequenceBatch) -> None:
         """Note what a method of the cells gives for their final states, in the caller's order of sequences."""
         values = [getattr(cell, method)(final[key]) for key, cell in self._cells().items()]
         known = [value for value in values if value is not None]
