@@ -38,8 +38,7 @@ def cfn(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
 
 def modrelu(a: Tensor, b: Tensor) -> Tensor:
     """For real or complex numbers."""
-    modulus = a.abs()
-    return a / modulus * (modulus + b).clamp(min=0)
+    return torch.sgn(a) * (a.abs() + b).clamp(min=0)
 
 
 def goru(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int, R: Tensor) -> State:
