@@ -55,6 +55,7 @@ def one_per_kernel() -> list[Network]:
             "OrthogonalRNN-field=complex",
             "LSTM",
             "LSTM-peepholes=True-proj_size=2-forget_bias=-0.5",
+            "LSTM-peepholes=old",
         )
     ]
 

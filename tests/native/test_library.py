@@ -389,6 +389,7 @@ COLUMNS = {  # of the reserve, in units of H: what the kernels' sources list
     "OrthogonalRNN-field=complex": 2,
     "LSTM": 4,
     "LSTM-peepholes=True-proj_size=2-forget_bias=-0.5": 4,
+    "LSTM-peepholes=old": 4,
 }
 
 

@@ -5,9 +5,10 @@ from autapse.forms.base import Affine, Form, State
 from autapse.forms.chaos_free import ChaosFree
 from autapse.forms.complex import ComplexModulus
 from autapse.forms.delays import Delays
-from autapse.forms.gru import GatedRecurrent
+from autapse.forms.gru import GatedRecurrent, GlobalGates
 from autapse.forms.integrated import INTEGRATORS, Integrated
 from autapse.forms.leaky import Leaky
+from autapse.forms.linear import LinearRecurrence
 from autapse.forms.lstm import LongShortTerm
 from autapse.forms.pre_activation import PreActivation
 from autapse.forms.shared_gate import SharedGate
@@ -25,8 +26,10 @@ __all__ = [
     "Delays",
     "Form",
     "GatedRecurrent",
+    "GlobalGates",
     "Integrated",
     "Leaky",
+    "LinearRecurrence",
     "LongShortTerm",
     "PreActivation",
     "SharedGate",
@@ -38,14 +41,6 @@ __all__ = [
 
 # The forms that have a kernel, in the order of native/src/abi.h.
 KERNELS[:] = (
-    Leaky,
-    Transitions,
-    SharedGate,
-    UpdateGate,
-    GatedRecurrent,
-    LongShortTerm,
-    Delays,
-    PreActivation,
-    ChaosFree,
-    ComplexModulus,
+    *(Leaky, Transitions, SharedGate, UpdateGate, GatedRecurrent, LongShortTerm, Delays, PreActivation),
+    *(LinearRecurrence, ChaosFree, ComplexModulus),
 )

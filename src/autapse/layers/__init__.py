@@ -96,6 +96,22 @@ class Delayed(Layer):
     cell_type = cells.Delayed
 
 
+class Dilated(Layer):
+    cell_type = cells.Dilated
+
+
+class Intersection(Layer):
+    cell_type = cells.Intersection
+
+
+class PhasedLSTM(Layer):
+    cell_type = cells.PhasedLSTM
+
+
+class SkipRNN(Layer):
+    cell_type = cells.SkipRNN
+
+
 class Liquid(Layer):
     cell_type = cells.Liquid
 
@@ -119,6 +135,7 @@ __all__ = [
     "Clockwork",
     "Deep",
     "Delayed",
+    "Dilated",
     "Equilibrium",
     "EquilibriumLinear",
     "EquilibriumTanh",
@@ -129,13 +146,16 @@ __all__ = [
     "ImplicitGRU",
     "ImplicitLSTM",
     "ImplicitMidpoint",
+    "Intersection",
     "Layer",
     "LeakyRNN",
     "Liquid",
     "Memory",
     "OrthogonalRNN",
+    "PhasedLSTM",
     "Recurrent",
     "Reservoir",
+    "SkipRNN",
     "SpectralRNN",
     "Stream",
     "TimeDelay",
