@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from autapse.reproduce.drawings import antisymmetric, ernn, rin
-from autapse.reproduce.drawings.base import FigureResult, all_figures, binned, draw_figure, path_of, short
+from autapse.reproduce.drawings.base import FigureResult, binned, draw_figure, path_of, short
 from autapse.reproduce.drawings.gallery import check_gallery, read_figures, render_gallery
+from autapse.reproduce.drawings.registry import FIGURES
 from command_line import mistake, said
 
 pytest.importorskip("matplotlib")
 ROOT = Path(__file__).parents[2] / "reproductions"
-FIGURES = all_figures()
 LARGEST = 200_000  # bytes of an SVG file in the repository
 
 

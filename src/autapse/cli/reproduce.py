@@ -88,7 +88,7 @@ def main(words: list[str]) -> int:
     if name == "report":
         return _report(parse(Report, "reproduce report", rest))
     if name.count("/") == 1:  # a recipe has more parts
-        from autapse.reproduce.drawings.base import figures_below
+        from autapse.reproduce.drawings.registry import figures_below
 
         for figure in figures_below(name):
             return _draw(figure, parse(DrawFigure, f"reproduce {name}", rest))
@@ -98,7 +98,7 @@ def main(words: list[str]) -> int:
 def _list(words: list[str]) -> int:
     from autapse.cli.listing import print_groups
     from autapse.reproduce import all_recipes, has_recipes, recipes_below
-    from autapse.reproduce.drawings.base import figures_below
+    from autapse.reproduce.drawings.registry import figures_below
 
     if len(words) > 1 or wants_help(words):
         raise checks.InputError("`autapse reproduce list` takes only the beginning of a recipe's name, as in: rin")

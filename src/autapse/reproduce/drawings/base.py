@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -68,15 +67,6 @@ class FigureResult(Record):
     numbers: dict[str, Any]
 
 
-@cache
-def all_figures() -> dict[str, PaperFigure]:
-    """Every figure, by id, in the order of the papers."""
-    from autapse.reproduce.drawings import antisymmetric, ernn, inn, rin, textbook
-
-    every = [one for module in (inn, ernn, rin, textbook, antisymmetric) for one in module.FIGURES]
-    return {one.id: one for one in every}
-
-
 def draw_figure(one: PaperFigure, seed: int, results: Path) -> FigureResult:
     """Draw a figure and write it as SVG, PNG and JSON.
 
@@ -115,12 +105,6 @@ def path_of(results: Path, figure: str) -> Path:
     """Where the files of a figure are, without their endings."""
     paper, name = figure.split("/")
     return results / paper / FOLDER / name.replace(".", "-")
-
-
-def figures_below(prefix: str) -> list[PaperFigure]:
-    """The figure of an id, or all figures of a paper; all for an empty prefix."""
-    wanted = prefix.strip("/")
-    return [one for one in all_figures().values() if not wanted or f"{one.id}/".startswith(f"{wanted}/")]
 
 
 # Numbers -------------------------------------------------------------------------------------------------------------

@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 
 from autapse import checks, files
-from autapse.reproduce.drawings.base import FigureResult, all_figures, path_of
+from autapse.reproduce.drawings.base import FigureResult, path_of
+from autapse.reproduce.drawings.registry import FIGURES
 from autapse.reproduce.score import duration
 
 TITLES = {
@@ -22,7 +23,7 @@ OUTCOMES = {True: "The claim holds here.", False: "The claim does not hold here.
 def read_figures(results: Path) -> list[FigureResult]:
     """The stored figures, in the order of the papers."""
     found = []
-    for name in all_figures():
+    for name in FIGURES:
         path = path_of(results, name).with_suffix(".json")
         if path.is_file():
             found.append(FigureResult.from_json(files.read_json(path), path))
@@ -51,7 +52,7 @@ def render_gallery(results: Path, page: Path) -> str:
         "",
         "Written by `autapse reproduce report`; not to be edited.",
     ]
-    missing = [f"`{name}`" for name in all_figures() if name not in {one.id for one in figures}]
+    missing = [f"`{name}`" for name in FIGURES if name not in {one.id for one in figures}]
     if missing:
         lines += ["", f"Not drawn yet (`autapse reproduce ID` draws one): {', '.join(missing)}."]
     paper = ""
