@@ -12,6 +12,7 @@ from torch import Tensor
 from autapse.cells.base import Cell
 from autapse.forms import Affine, Form, State
 from autapse.native import ops
+from autapse.native.dispatch import in_forward_mode
 from autapse.native.operands import KERNELS
 from autapse.unfold.reference import Note, Scanned, scan_reference
 
@@ -53,10 +54,11 @@ def scan_fused(
     note: Note | None = None,  # called with the report of each solved step
 ) -> Scanned:
     """The states after each step and at each sequence's own end; by the reference if the cell has no kernel."""
-    if cell.runs_in_parts:
-        return _in_parts(cell, x, state, sizes, start, reverse)
+    dual = in_forward_mode()
+    if cell.runs_in_parts and not dual:
+        return _in_parts(cell, x, state, sizes, start, keep, reverse)
     weights, form, affine = prepare(cell) if prepared is None else prepared
-    if form is None:
+    if form is None or (dual and (cell.runs_in_parts or not form.has_tangent)):
         return scan_reference(cell, x, state, sizes, start, keep, weights, reverse, note)
     drive = cell.drive(x) if affine is None else x
     return _scan_form(form, drive, affine, state, sizes, start, keep or cell.output_reads_all, reverse)
@@ -74,20 +76,32 @@ def _scan_form(
 ) -> Scanned:
     operands, kind = form.scan_operands(x, affine, state, len(sizes), start)
     kind = kind._replace(reverse=True) if reverse else kind
-    save = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in operands)
+    tracked = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in operands)
+    save = tracked or in_forward_mode()
     h, h_n, c, c_n, _ = ops.scan(operands, _tensor(sizes), kind, keep, save)
     states, last = ((h,), (h_n,)) if operands.c0 is None else ((h, c) if keep else (h,), (h_n, c_n))
     return states, form.ends(h, last, state, sizes, reverse)
 
 
-def _in_parts(cell: Cell, x: Tensor, state: State, sizes: Sequence[int], start: int, reverse: bool) -> Scanned:
-    def run(form: Form, drive: Tensor, state: State, sizes: Sequence[int]) -> tuple[Tensor, Tensor]:
-        (h,), (h_n,) = _scan_form(form, drive, None, state, sizes)
-        return h, h_n
+class _Scans(NamedTuple):
+    """The scans that a cell in parts can use."""
 
+    keep: bool
+
+    def form(self, form: Form, drive: Tensor, state: State, sizes: Sequence[int]) -> Scanned:
+        return _scan_form(form, drive, None, state, sizes, keep=self.keep)
+
+    def cell(self, cell: Cell, x: Tensor, state: State, sizes: Sequence[int]) -> Scanned:
+        return scan_fused(cell, x, state, sizes, keep=self.keep)
+
+
+def _in_parts(
+    cell: Cell, x: Tensor, state: State, sizes: Sequence[int], start: int, keep: bool, reverse: bool
+) -> Scanned:
+    parts = _Scans(keep)
     if not reverse:
-        return cell.in_parts(x, state, sizes, start, run)
-    states, final = cell.in_parts(_flipped(x, sizes), state, sizes, start, run)
+        return cell.in_parts(x, state, sizes, start, parts)
+    states, final = cell.in_parts(_flipped(x, sizes), state, sizes, start, parts)
     return tuple(_flipped(part, sizes) for part in states), final
 
 
