@@ -32,6 +32,15 @@ class GatedRecurrent(Form):
         _, z, n, _ = self._gates(u, h)
         return (n + z * (h - n),)
 
+    @staticmethod
+    def has_one_product(kind: Kind, projected: bool) -> bool:
+        return kind.reset_after
+
+    def joined(self, u: Tensor, product: Tensor, state: State, t: Any) -> State:
+        (h,) = state
+        _, z, n, _ = self._gates(u, h, product)
+        return (n + z * (h - n),)
+
     def jacobian(self, u: Tensor, state: State, t: int) -> Tensor:
         (h,) = state
         r, z, n, inner = self._gates(u, h)
@@ -55,11 +64,11 @@ class GatedRecurrent(Form):
         H = extent.hidden
         return {"matrix": (3 * H, H)}, {"offset": (H,)} if kind.reset_after else {}
 
-    def _gates(self, u: Tensor, h: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def _gates(self, u: Tensor, h: Tensor, product: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """r, z, n and the vector that the reset gate multiplies."""
         u_r, u_z, u_n = u.chunk(3, dim=-1)
         if self.reset_after:
-            a_r, a_z, inner = (h @ self.matrix.t()).chunk(3, dim=-1)
+            a_r, a_z, inner = (self.product(h) if product is None else product).chunk(3, dim=-1)
             inner = inner if self.bias is None else inner + self.bias
             r = torch.sigmoid(u_r + a_r)
             n = torch.tanh(u_n + r * inner)
