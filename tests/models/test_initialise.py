@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+import autapse
 from autapse import checks
 from autapse.models import Classifier, QuestionAnswering
 from autapse.models.initialise import initialise
@@ -84,7 +85,7 @@ def test_parameters_without_a_rule_keep_their_start():
     ("cell", "text", "message"),
     [
         ("ernn", "glorot-orthogonal", r"be default, or rules, for a layer with the parameter \w+"),
-        ("gru", "glorot", r"be one of default, glorot-orthogonal, reservoir, or rules such as .*; got 'glorot'"),
+        ("gru", "glorot", r"be one of default, glorot-orthogonal, reservoir, sutskever, or rules such as .*; got 'glorot'"),
         ("gru", "weight=glorot(2)", r"give glorot no value; got 'weight=glorot\(2\)'"),
         ("gru", "weight=normal", "give normal one value; got 'weight=normal'"),
         ("gru", "weight=normal(a)", "give normal one value; got 'a'"),
@@ -140,3 +141,13 @@ def test_kinds_follow_one_another():
 def test_bad_rules_of_reservoirs(text, message):
     with pytest.raises(checks.InputError, match=re.escape(message)):
         initialise(Classifier("rnn", 3, 2, hidden_size=4).layer, text)
+
+
+def test_sutskevers_start():
+    layer = autapse.RNN(2, 40)
+    initialise(layer, "sutskever")
+    assert (layer.weight_hh_l0 != 0).sum(1).tolist() == [15] * 40
+    assert float(torch.linalg.eigvals(layer.weight_hh_l0.detach()).abs().max()) == pytest.approx(1.1, rel=1e-4)
+    assert float(layer.weight_ih_l0.detach().std()) == pytest.approx(0.001, rel=0.5)
+    assert not layer.bias_ih_l0.any()
+    assert not layer.bias_hh_l0.any()

@@ -192,7 +192,7 @@ BAD_OPTIONS = [
     (Copy, {"validation_size": 2.5}, "validation_size must be an integer of at least 1; got 2.5."),
     (Walk, {"test_size": "many"}, "test_size must be an integer of at least 1; got 'many'."),
     (Adding, {"length": 1}, "length must be an integer of at least 2; got 1."),
-    (Adding, {"markers": "half"}, "markers must be one of anywhere, halves; got 'half'. Did you mean 'halves'?"),
+    (Adding, {"markers": "half"}, "markers must be one of anywhere, halves, early; got 'half'. Did you mean 'halves'?"),
     (Copy, {"delay": 0}, "delay must be an integer of at least 1; got 0."),
     (Copy, {"memory": 0}, "memory must be an integer of at least 1; got 0."),
     (Copy, {"symbols": 1}, "symbols must be an integer of at least 2; got 1."),

@@ -1,8 +1,12 @@
+import math
+
 import pytest
 import torch
 
+from autapse.checks import InputError
 from autapse.training import TrainingConfig
-from autapse.training.optimizers import OPTIMIZERS, make_optimizer
+from autapse.training.optimizers import OPTIMIZERS, make_optimizer, set_rates
+from autapse.training.schedule import momentum
 
 RATE = 0.1
 
@@ -57,3 +61,43 @@ def test_only_adamw_decouples_its_decay():
     assert moved["adamw"] == pytest.approx(RATE * 0.5)
     assert moved["sgd"] == pytest.approx(RATE * 0.5)
     assert moved["adam"] == pytest.approx(RATE)  # the decay went through the normalised gradient
+
+
+def test_nesterov_with_a_changing_momentum_is_its_formula():
+    config = TrainingConfig(optimizer="nesterov", learning_rate=RATE, momentum=0.95, momentum_schedule="sutskever")
+    p = torch.nn.Parameter(torch.zeros(1, dtype=torch.float64))
+    optimizer, expected, v = make_optimizer(config, [p]), 0.0, 0.0
+    for step, g in zip((0, 249, 250, 10_000), (1.0, 2.0, -1.0, 0.5), strict=True):
+        mu = min(1 - 2 ** (-1 - math.log2(step // 250 + 1)), 0.95)  # equation 5 of the paper
+        v = mu * v + g
+        expected -= RATE * (g + mu * v)
+        set_rates(optimizer, config, RATE, momentum(config, step, 100_000))
+        p.grad = torch.full_like(p, g)
+        optimizer.step()
+        assert p.item() == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize(("steps", "last"), [(50_000, 1000), (2000, 200)])
+def test_the_momentum_falls_at_the_end(steps, last):
+    config = TrainingConfig(optimizer="nesterov", momentum=0.99, momentum_schedule="sutskever")
+    before, after = (momentum(config, steps - last + n, steps) for n in (-1, 0))
+    assert before == min(1 - 1 / (2 * ((steps - last - 1) // 250 + 1)), 0.99)
+    assert after == 0.9
+
+
+def test_momentum_is_constant_by_default():
+    assert {momentum(TrainingConfig(), step, 1000) for step in (0, 500, 999)} == {0.9}
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"optimizer": "nesterov", "momentum": 1.0}, "momentum must be above 0 and below 1; got 1.0"),
+        ({"optimizer": "nesterov", "momentum": -0.5}, "momentum must be above 0 and below 1; got -0.5"),
+        ({"optimizer": "adam", "momentum": 0.5}, "momentum must be unset with optimizer='adam'; got 0.5"),
+        ({"optimizer": "sgd", "momentum_schedule": "sutskever"}, "momentum_schedule must be unset"),
+    ],
+)
+def test_momentum_that_does_not_apply_is_refused(settings, words):
+    with pytest.raises(InputError, match=words):
+        TrainingConfig(**settings)

@@ -18,6 +18,8 @@ PRESETS = {
     "glorot-orthogonal": "weight_ih=glorot, weight_hh=orthogonal, bias=zero",
     # Sutskever et al. 2013, after Jaeger: 15 inputs per unit, spectral radius 1.2.
     "reservoir": "weight_hh=sparse(15) radius(1.2)",
+    # Sutskever et al. 2013, table 4, for tasks with few inputs.
+    "sutskever": "weight_ih=normal(0.001), weight_hh=sparse(15) radius(1.1), bias=zero",
 }
 WHOLE = ("glorot-orthogonal",)  # the presets that say something about every parameter
 
@@ -76,7 +78,8 @@ def initialise(layer: nn.Module, text: str) -> None:
             noise), `zero`, `glorot`, `orthogonal`, `sparse(inputs)` (normal, with this many entries per row) and
             `radius(value)` (scaled so that each square block has this spectral radius). Kinds that are separated by
             spaces follow one another. The last rule for a parameter counts. `reservoir` is what the textbook proposes
-            in section 10.7.1: `weight_hh=sparse(15) radius(1.2)`.
+            in section 10.7.1: `weight_hh=sparse(15) radius(1.2)`. `sutskever` is the start of Sutskever et al. (2013)
+            for an RNN with few inputs: `weight_ih=normal(0.001), weight_hh=sparse(15) radius(1.1), bias=zero`.
 
     >>> layer = autapse.RNN(1, 2)
     >>> initialise(layer, "weight=zero, weight_hh=identity(0), bias=constant(0.5)")

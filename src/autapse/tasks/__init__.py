@@ -41,6 +41,7 @@ from autapse.tasks.lorenz import Lorenz
 from autapse.tasks.mackey_glass import MackeyGlass
 from autapse.tasks.memory_capacity import MemoryCapacity
 from autapse.tasks.mnist_image import MNISTImage
+from autapse.tasks.multiplication import Multiplication
 from autapse.tasks.narma import NARMA
 from autapse.tasks.own_sequences import OwnSequences
 from autapse.tasks.pendulum import Pendulum
@@ -48,6 +49,7 @@ from autapse.tasks.pointers import Pointers
 from autapse.tasks.pos import POS
 from autapse.tasks.priority_sort import PrioritySort
 from autapse.tasks.ptb import PTB, PTBCharacters
+from autapse.tasks.random_permutation import RandomPermutation
 from autapse.tasks.repeat_copy import RepeatCopy
 from autapse.tasks.reverse import Reverse
 from autapse.tasks.reviews import IMDB, Yelp
@@ -58,13 +60,16 @@ from autapse.tasks.speech import Speech
 from autapse.tasks.spike_patterns import SpikePatterns
 from autapse.tasks.stored import Stored
 from autapse.tasks.strokes import Strokes
+from autapse.tasks.temporal_order import TemporalOrder
 from autapse.tasks.translate import OwnPairs, TextPairs, Translating
 from autapse.tasks.trees import SST, OwnTrees, TreeTask
 from autapse.tasks.walk import Walk
 from autapse.tasks.walk_variance import WalkVariance
+from autapse.tasks.xor import XOR
 
 GENERATED: tuple[type[Generated], ...] = (
-    *(Adding, Copy, RepeatCopy, AssociativeRecall, PrioritySort, Reverse, Dates),
+    *(Adding, Multiplication, XOR, TemporalOrder, RandomPermutation),
+    *(Copy, RepeatCopy, AssociativeRecall, PrioritySort, Reverse, Dates),
     *(Digits, Pointers, SlowAndFast, Walk, WalkVariance, Brackets, MackeyGlass, Pendulum, Strokes),
     *(NARMA, MemoryCapacity, Lorenz, SpikePatterns),
     *(Shapes, Expressions, ExpressionsText),
@@ -119,6 +124,7 @@ __all__ = [
     "SST",
     "STORED",
     "TASKS",
+    "XOR",
     "Adding",
     "Archive",
     "ArrayTask",
@@ -143,6 +149,7 @@ __all__ = [
     "MackeyGlass",
     "MemoryCapacity",
     "Metric",
+    "Multiplication",
     "NoisyCIFAR10",
     "OwnPairs",
     "OwnSequences",
@@ -152,6 +159,7 @@ __all__ = [
     "Pendulum",
     "Pointers",
     "PrioritySort",
+    "RandomPermutation",
     "RepeatCopy",
     "Reverse",
     "Shapes",
@@ -163,6 +171,7 @@ __all__ = [
     "Stored",
     "Strokes",
     "Task",
+    "TemporalOrder",
     "TextPairs",
     "Translating",
     "TreeTask",

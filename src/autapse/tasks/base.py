@@ -29,6 +29,7 @@ Kind = Literal[
 ]
 Metric = Literal[
     "mean squared error",
+    "wrong answers",
     "error rate",
     "cross-entropy",
     "perplexity",

@@ -11,6 +11,8 @@ from autapse.tasks import ArrayTask, ForecastArrays, Task, TextPairs, task_class
 from autapse.training.amounts import augmentation
 from autapse.training.model_config import CellConfig, ModelConfig, check_words, fitted, model_config
 
+WITH_MOMENTUM = ("momentum", "nesterov")  # the optimizers that have it
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
@@ -31,7 +33,12 @@ class TrainingConfig:
     bucket: bool = True
     """If sequences differ in length, make batches of similar lengths, in another order each epoch."""
     optimizer: Literal["sgd", "momentum", "nesterov", "adam", "adamw", "rmsprop", "adagrad"] = "adam"
-    """The optimizer; momentum and nesterov are SGD with momentum 0.9."""
+    """The optimizer; momentum and nesterov are SGD with momentum."""
+    momentum: float = 0.9
+    """Momentum of the optimizers momentum and nesterov; with momentum_schedule sutskever, its largest value."""
+    momentum_schedule: Literal["constant", "sutskever"] = "constant"
+    """Momentum over time: constant; sutskever: 1 − 1/(2k) after k − 1 times 250 steps, and at most 0.9 in the last 1000
+    steps (the last tenth of a short training)."""
     learning_rate: float = 2e-3
     """Initial learning rate."""
     weight_decay: float = 0.0
@@ -100,6 +107,7 @@ class TrainingConfig:
         checks.seed("seed", self.seed)
         checks.number("learning_rate", self.learning_rate, above=0.0)
         checks.number("weight_decay", self.weight_decay, low=0.0)
+        self._check_momentum()
         for name in ("warmup", "label_smoothing", "average"):
             checks.number(name, getattr(self, name), low=0.0, high=1.0)
         augmentation(self.augment)
@@ -120,6 +128,18 @@ class TrainingConfig:
             checks.fail("clip_norm", "be set with random_above, which steps by it", None)
         if self.rescue == "random" and self.clip_norm is None:
             checks.fail("clip_norm", 'be set with rescue="random", which steps by it', None)
+
+    def _check_momentum(self) -> None:
+        if not 0 < checks.number("momentum", self.momentum) < 1:
+            checks.fail("momentum", "be above 0 and below 1", self.momentum, 'Use optimizer="sgd" for none.')
+        if self.optimizer not in WITH_MOMENTUM:
+            self._check_unused("momentum", "momentum_schedule", rule=f"be unset with optimizer={self.optimizer!r}")
+
+    def _check_unused(self, *names: str, rule: str) -> None:
+        """These settings must have their defaults."""
+        for name in names:
+            if getattr(self, name) != type(self).__dataclass_fields__[name].default:
+                checks.fail(name, rule, getattr(self, name))
 
 
 @dataclass(frozen=True, kw_only=True)

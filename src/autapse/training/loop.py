@@ -30,10 +30,10 @@ from autapse.training.feeds import Batch, Tensors, in_order, make_feed
 from autapse.training.log import Quiet, Show
 from autapse.training.model import make_model
 from autapse.training.objectives import objective, of_each, training_loss, weighted
-from autapse.training.optimizers import make_optimizer
+from autapse.training.optimizers import make_optimizer, set_rates
 from autapse.training.progress import RunProgress
 from autapse.training.rescue import Diverged, random_step
-from autapse.training.schedule import learning_rate, reached
+from autapse.training.schedule import learning_rate, momentum, reached
 
 MANY = 1024  # sequences at a time, for weights that are computed from the data
 LOG_EVERY = 10  # steps between training records
@@ -167,7 +167,8 @@ class Loop:
         if settings.random_above is not None and settings.random_above < norm < math.inf:
             self._step_randomly(rate)
         elif finite(norm):
-            self._update(rate)
+            set_rates(self.optimizer, settings, rate, momentum(settings, progress.step, self.steps, seconds))
+            self._update()
         else:
             self._rescue(rate, indices)
         self.optimizer.zero_grad(set_to_none=True)
@@ -233,9 +234,7 @@ class Loop:
                 self.show.note(f"Some sequences were not solved at step {self.progress.step}; they give no gradient.")
             self.progress.unsolved += int((~solved).sum())
 
-    def _update(self, rate: float) -> None:
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
+    def _update(self) -> None:
         self.optimizer.step()
         self.progress.rescues_in_a_row = 0
 

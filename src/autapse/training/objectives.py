@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -17,6 +18,7 @@ from autapse import checks
 from autapse.models.encoder_decoder import Translated
 from autapse.tasks.base import IGNORE, Signature, Task
 from autapse.tasks.forecast import Forecasting
+from autapse.tasks.multiplication import Multiplication
 from autapse.training.config import TrainingConfig
 from autapse.training.feeds import Batch
 from autapse.training.forecast_losses import forecast_losses
@@ -47,6 +49,8 @@ def objective(task: Task) -> Objective:
     >>> float(goal.loss(torch.ones(4, 1), target))
     4.0
     """
+    if isinstance(task, Multiplication):
+        return Objective(_squared_error, partial(_wrong_answers, task.tolerance), _sequences)
     if task.kind == "regression":
         return Objective(_squared_error, _squared_error, _sequences)
     if isinstance(task, Forecasting):
@@ -134,6 +138,11 @@ def balanced_weights(targets: Tensor, classes: int) -> Tensor:  # [classes]
 
 def _squared_error(output: Tensor, target: Tensor) -> Tensor:
     return (output - target).square().mean(-1).sum()
+
+
+def _wrong_answers(tolerance: float, output: Tensor, target: Tensor) -> Tensor:
+    """Sequences with a value that is too far from its target."""
+    return ((output - target).abs() > tolerance).any(-1).sum()
 
 
 def _squared_error_of_steps(output: Tensor, target: Tensor) -> Tensor:

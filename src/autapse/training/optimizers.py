@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from autapse.training.config import TrainingConfig
+from autapse.training.config import WITH_MOMENTUM, TrainingConfig
 
 OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {
     "sgd": torch.optim.SGD,
-    "momentum": partial(torch.optim.SGD, momentum=0.9),
-    "nesterov": partial(torch.optim.SGD, momentum=0.9, nesterov=True),
+    "momentum": torch.optim.SGD,
+    "nesterov": partial(torch.optim.SGD, nesterov=True),
     "adam": torch.optim.Adam,
     "adamw": torch.optim.AdamW,
     "rmsprop": torch.optim.RMSprop,
@@ -27,8 +28,18 @@ def make_optimizer(config: TrainingConfig, parameters: Iterable[nn.Parameter]) -
     """The optimizer that a config names; on a CPU torch's fused version, which updates all weights in one pass."""
     parameters = list(parameters)
     in_one_pass = config.optimizer not in NOT_FUSED and all(weight.device.type == "cpu" for weight in parameters)
-    extra = {"fused": True} if in_one_pass else {}
+    extra: dict[str, Any] = {"fused": True} if in_one_pass else {}
+    if config.optimizer in WITH_MOMENTUM:
+        extra["momentum"] = config.momentum
     return OPTIMIZERS[config.optimizer](parameters, lr=config.learning_rate, weight_decay=config.weight_decay, **extra)
+
+
+def set_rates(optimizer: Optimizer, config: TrainingConfig, rate: float, momentum: float) -> None:
+    """Give an optimizer the learning rate and the momentum of its next step."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+        if config.optimizer in WITH_MOMENTUM:
+            group["momentum"] = momentum
 
 
 def state_of_one(config: TrainingConfig) -> dict[str, Tensor]:

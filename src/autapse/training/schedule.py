@@ -6,6 +6,8 @@ import math
 
 from autapse.training.config import TrainingConfig
 
+RISE = 250  # steps between two values of Sutskever's momentum
+LAST, LAST_MOMENTUM = 1000, 0.9  # steps at the end of the training, and their momentum
 LAG = 0.05  # of the steps that are left, by which the steps may be behind the time
 
 
@@ -27,6 +29,26 @@ def learning_rate(config: TrainingConfig, step: int, steps: int, halvings: int, 
     start = config.warmup * steps
     warm = min(1.0, (place + 1) / start) if start else 1.0
     return config.learning_rate * warm * _factor(config, step, place, start, steps, halvings)
+
+
+def momentum(config: TrainingConfig, step: int, steps: int, seconds: float = 0.0) -> float:
+    """The momentum of update `step` of `steps`, counted from 0 (Sutskever et al. 2013, equation 5).
+
+    Args:
+        config: the settings of the training.
+        step: updates done.
+        steps: updates of the whole training.
+        seconds: training time so far, as for `learning_rate`.
+
+    >>> config = TrainingConfig(optimizer="nesterov", momentum=0.99, momentum_schedule="sutskever")
+    >>> [momentum(config, step, 100_000) for step in (0, 250, 500, 50_000, 99_500)]
+    [0.5, 0.75, 0.8333333333333334, 0.99, 0.9]
+    """
+    if config.momentum_schedule == "constant":
+        return config.momentum
+    value = min(1 - 1 / (2 * (step // RISE + 1)), config.momentum)
+    near_the_end = steps - reached(config, step, steps, seconds) <= min(LAST, steps / 10)
+    return min(value, LAST_MOMENTUM) if near_the_end else value
 
 
 def reached(config: TrainingConfig, step: int, steps: int, seconds: float) -> float:
