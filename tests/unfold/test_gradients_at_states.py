@@ -286,3 +286,22 @@ def test_no_second_derivative() -> None:
     output = layer(torch.randn(4, 2, D))[0].sum()
     with pytest.raises(NotImplementedError, match="information_flow has no second derivative"):
         torch.autograd.grad(output, list(layer.parameters()), create_graph=True)
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_vectors_that_almost_vanish(native: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In float32, gradients of 1e-25 have squares that are 0. Ω depends on their directions only."""
+    if not native:
+        monkeypatch.setattr("autapse.unfold.scan.kernels_serve", lambda *tensors: False)
+    torch.manual_seed(0)
+    wide = autapse.RNN(2, 8, information_flow=1.0, dtype=torch.float64)
+    with torch.no_grad():
+        wide.weight_hh_l0.mul_(0.5)
+    narrow = autapse.RNN(2, 8, information_flow=1.0)
+    narrow.load_state_dict(wide.state_dict())
+    x, found = torch.randn(40, 3, 2, dtype=torch.float64), []
+    for layer, given in ((wide, x), (narrow, x.float())):
+        (1e-12 * layer(given)[0][-1].sum()).backward()
+        found.append(layer.weight_hh_l0.grad)
+    torch.testing.assert_close(found[1].double(), found[0], rtol=2e-3, atol=2e-3 * float(found[0].abs().max()))
+    assert found[0].abs().max() > 1e-3

@@ -419,8 +419,9 @@ private:
             const T *q = s.dh + r * form.dh_stride, *q_c = row(s.dc, r, form.dc_stride);
             const double g2 = arrived[first + r], q2 = square(q, O) + (q_c ? square(q_c, H) : 0);
             const bool faint = !(g2 > faintest && q2 > faintest);
-            const T scale = faint ? T(0) : (T)(2 * p.flow * (1 / std::sqrt(g2) - 1 / std::sqrt(q2)) / std::sqrt(g2));
-            for (int64_t j = 0; j < O; j++) to[r * O + j] = s.h_prev[r * O + j] + scale * q[j];
+            // In double: the square of a short vector's length is below the smallest float.
+            const double scale = faint ? 0 : 2 * p.flow * (1 / std::sqrt(g2) - 1 / std::sqrt(q2)) / std::sqrt(g2);
+            for (int64_t j = 0; j < O; j++) to[r * O + j] = s.h_prev[r * O + j] + (T)(scale * q[j]);
         }
     }
 
