@@ -63,8 +63,10 @@ class Network:
         """The equation for one sequence: x [D], each state [S]."""
         return self.equation(parameters, self.options, x, state, t)
 
-    def output(self, parameters: Raw, state: State) -> Tensor:
-        """The output that belongs to a state of one sequence."""
+    def output(self, parameters: Raw, state: State, between: bool = False) -> Tensor:
+        """The output that belongs to a state of one sequence; `between` two layers, or of the last one."""
+        if between and self.options.get("time") == "input":
+            return torch.cat([state[0], state[2]])
         if self.options.get("form") == "pre-activation":
             return ACT[self.options.get("nonlinearity", "tanh")](state[0])
         return deep_output(parameters, self.options, state) if self.name == "Deep" else state[0]
@@ -76,15 +78,22 @@ class Network:
             return hidden_size, (self.options["window"] - 1) * hidden_size
         if self.name == "Delayed":
             return (hidden_size,) * max(self.options.get("delays", (1, 8)))
-        name = inner_of(self.options)[0] if self.name == "Deep" else self.name
-        if name != "LSTM":
-            return (hidden_size,)
-        return (self.options.get("proj_size") or hidden_size, hidden_size)
+        name, options = self.name, self.options
+        if name in ("Deep", "Dilated", "SkipRNN"):
+            name, options = inner_of(options)
+        own: tuple[int, ...] = (hidden_size,)
+        if name in ("LSTM", "PhasedLSTM", "Intersection"):
+            own = (options.get("proj_size") or hidden_size, hidden_size)
+        if self.name == "PhasedLSTM":
+            return (*own, 1) if self.options.get("time") == "input" else own
+        return (*own, 1, 1) if self.name == "SkipRNN" else own * self.options.get("dilation", 1)
 
     @property
     def traced(self) -> int:
         """How many states a layer returns for each step; h0 and h_n may have older ones too."""
-        return 1 if self.name in ("Delayed", "TimeDelay") else len(self.state_sizes())
+        if self.name in ("Delayed", "TimeDelay"):
+            return 1
+        return len(self.state_sizes()) // self.options.get("dilation", 1)
 
     def output_size(self, hidden_size: int = H) -> int:
         if self.options.get("output_depth"):
@@ -96,6 +105,8 @@ class Network:
     def initial_state(self, parameters: Raw, hidden_size: int = H) -> State:
         """The state before the first step, for one sequence."""
         zeros = tuple(torch.zeros(size, dtype=torch.float64) for size in self.state_sizes(hidden_size))
+        if self.name == "SkipRNN":
+            return (*zeros[:-2], zeros[-2] + 1, zeros[-1])
         return memory_start(parameters, self.options, zeros) if self.name == "Memory" else zeros
 
     def random_state(self, *batch: int, hidden_size: int = H, dtype: torch.dtype = torch.float64) -> State:
@@ -113,6 +124,8 @@ class Network:
             per_state: list[Any] = [tuple(one(directions, size) for size in column) for column in columns]
         else:
             per_state = [one(num_layers * directions, size) for size in self.state_sizes(hidden_size)]
+        if self.name == "SkipRNN":  # the first step is used
+            per_state[-2] = mapped(lambda q: (0.5 + q.detach().abs()).requires_grad_(), per_state[-2])
         return per_state[0] if len(per_state) == 1 else tuple(per_state)
 
     def __str__(self) -> str:
@@ -142,6 +155,11 @@ def keys(num_layers: int, bidirectional: bool) -> list[str]:
     return [f"l{n}{end}" for n in range(num_layers) for end in (("", "_reverse") if bidirectional else ("",))]
 
 
+def mapped(change: Callable[[Tensor], Tensor], h: Any) -> Any:
+    """An h0 or a part of one, with each tensor changed."""
+    return change(h) if isinstance(h, Tensor) else tuple(mapped(change, part) for part in h)
+
+
 def flat(h: Any) -> list[Tensor]:
     """All tensors of an h0 or h_n."""
     return [h] if isinstance(h, Tensor) else [tensor for part in h for tensor in flat(part)]
@@ -169,7 +187,8 @@ def unroll(
             for t, position in enumerate(reversed(range(len(rows))) if backwards else range(len(rows)), start):
                 state = network.step(parameters, rows[position], state, t)
                 trace[position] = state
-            outputs.append([network.output(parameters, s) for s in trace])
+            between = number < layer.num_layers - 1
+            outputs.append([network.output(parameters, s, between) for s in trace])
             final.append(state)
             traces.append(trace)
         rows = [torch.cat(parts) for parts in zip(*outputs, strict=True)]
@@ -213,23 +232,26 @@ def lstm(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
     f = sigmoid(a[n : 2 * n] + peep[1] * c)
     g = torch.tanh(a[2 * n : 3 * n])
     new_c = f * c + i * g
-    new_h = sigmoid(a[3 * n :] + peep[2] * new_c) * torch.tanh(new_c)
+    seen = c if o.get("peepholes") == "old" else new_c
+    new_h = sigmoid(a[3 * n :] + peep[2] * seen) * torch.tanh(new_c)
     return (p["weight_hr"] @ new_h if "weight_hr" in p else new_h, new_c)
 
 
 def gru(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
     (h,) = state
     n = len(h)
-    w_r, w_z, w_n = p["weight_ih"].split(n)
-    r_r, r_z, r_n = p["weight_hh"].split(n)
-    zero = torch.zeros(3 * n, dtype=h.dtype)
-    i_r, i_z, i_n = p.get("bias_ih", zero).split(n)
-    h_r, h_z, h_n = p.get("bias_hh", zero).split(n)
-    r = sigmoid(w_r @ x + i_r + r_r @ h + h_r)
-    z = sigmoid(w_z @ x + i_z + r_z @ h + h_z)
+    kind = o.get("gates", "local")
+    both = {"local": [], "shared-reset": [], "global-local": [1, 1]}[kind]  # rows of the gates for all units
+    parts = [*both, 1 if kind == "shared-reset" else n, n, n]
+    w, recurrent = p["weight_ih"].split(parts), p["weight_hh"].split(parts)
+    zero = torch.zeros(sum(parts), dtype=h.dtype)
+    b_i, b_h = p.get("bias_ih", zero).split(parts), p.get("bias_hh", zero).split(parts)
+    gates = [sigmoid(w[k] @ x + b_i[k] + recurrent[k] @ h + b_h[k]) for k in range(len(parts) - 1)]
+    r, z = gates[-2] * (gates[0] if both else 1.0), gates[-1] * (gates[1] if both else 1.0)
+    w_n, r_n, i_n, h_n = w[-1], recurrent[-1], b_i[-1], b_h[-1]
     before = o.get("reset") == "before"
-    recurrent = r_n @ (r * h) + h_n if before else r * (r_n @ h + h_n)
-    return ((1 - z) * torch.tanh(w_n @ x + i_n + recurrent) + z * h,)
+    fed = r_n @ (r * h) + h_n if before else r * (r_n @ h + h_n)
+    return ((1 - z) * torch.tanh(w_n @ x + i_n + fed) + z * h,)
 
 
 def ugrnn(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
@@ -238,6 +260,56 @@ def ugrnn(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
     a = p["weight_ih"] @ x + p["weight_hh"] @ h + plus(p, "bias_h")
     c, g = torch.tanh(a[:n]), sigmoid(a[n:])
     return (g * h + (1 - g) * c,)
+
+
+def intersection(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
+    _, h = state
+    n = len(h)
+    a = p["weight_ih"] @ x + p["weight_hh"] @ h + plus(p, "bias_h")
+    h_in, g_h, y_in, g_y = torch.tanh(a[:n]), sigmoid(a[n : 2 * n]), a[2 * n : 3 * n].clamp(min=0), sigmoid(a[3 * n :])
+    v = p["weight_pass"] @ x if "weight_pass" in p else x
+    return (g_y * v + (1 - g_y) * y_in, g_h * h + (1 - g_h) * h_in)
+
+
+def phased(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
+    time: Any = float(t)
+    if o.get("time") == "input":
+        x, time = x[:-1], x[-1]
+    own = {key.removeprefix("inner."): value for key, value in p.items() if key.startswith("inner.")}
+    new = lstm(own, {"peepholes": o.get("peepholes", True)}, x, state[:2], t)
+    open_now = []
+    for tau, s, r in zip(torch.exp(p["log_period"]), p["shift"], sigmoid(p["logit_ratio"]), strict=True):
+        turns = (time - s) / tau
+        phi = turns - torch.floor(turns.detach())
+        if phi < r / 2:
+            open_now.append(2 * phi / r)
+        elif phi < r:
+            open_now.append(2 - 2 * phi / r)
+        else:
+            open_now.append(o.get("leak", 1e-3) * phi)
+    k = torch.stack(open_now)
+    mixed = tuple(k * after + (1 - k) * before for after, before in zip(new, state[:2], strict=True))
+    return (*mixed, time.reshape(1)) if o.get("time") == "input" else mixed
+
+
+def skip(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
+    *before, chance, used = state
+    name, options = inner_of(o)
+    own = {key.removeprefix("inner."): value for key, value in p.items() if key.startswith("inner.")}
+    after = _EQUATIONS[name](own, options, x, tuple(before), t)
+    z = (1.0 if chance.item() >= 0.5 else 0.0) + chance - chance.detach()  # straight-through
+    states = [z * new + (1 - z) * old for new, old in zip(after, before, strict=True)]
+    delta = sigmoid(p["weight_skip"] @ states[-1] + plus(p, "bias_skip")).reshape(1)
+    least = delta if delta.item() < 1 - chance.item() else 1 - chance
+    return (*states, z * delta + (1 - z) * (chance + least), used + z)
+
+
+def dilated(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
+    """The step of the inner cell from the oldest of its states."""
+    name, options = inner_of(o)
+    own = {key.removeprefix("inner."): value for key, value in p.items() if key.startswith("inner.")}
+    count = len(state) // o.get("dilation", 1)
+    return (*_EQUATIONS[name](own, options, x, state[-count:], t), *state[:-count])
 
 
 def fastrnn(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
@@ -669,7 +741,10 @@ _VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("LSTM", {"forget_bias": 1.0}),
     ("LSTM", {"proj_size": 2}),
     ("LSTM", {"peepholes": True, "proj_size": 2, "forget_bias": -0.5}),
+    ("LSTM", {"peepholes": "old"}),
     ("GRU", {"reset": "before"}),
+    ("GRU", {"gates": "shared-reset"}),
+    ("GRU", {"gates": "shared-reset", "reset": "before"}),
     ("FastRNN", {"nonlinearity": "relu"}),
     ("FastGRNN", {"input_rank": 2, "hidden_rank": 2}),
     ("FastGRNN", {"hidden_rank": 1}),
@@ -749,17 +824,30 @@ _DELAYED_VARIANTS: list[dict[str, Any]] = [
     {"cell": "ernn:eta=per_step:max_length=3:inner_steps=2:alignment=none", "delays": (1, 3)},
     {"cell": "antisymmetric", "delays": (1, 2)},
 ]
-COMPOSED = [Network("Deep", {}, deep), Network("Delayed", {}, delayed)]
+_DILATED_VARIANTS: list[dict[str, Any]] = [
+    {"cell": "lstm", "dilation": 2, "growth": 1},
+    {"cell": "rin", "growth": 1},
+    {"cell": "ernn:eta=per_step:max_length=3", "dilation": 2, "growth": 1},
+]
+COMPOSED = [
+    Network("Deep", {}, deep),
+    Network("Delayed", {}, delayed),
+    Network("Dilated", {"cell": "gru", "dilation": 3, "growth": 1}, dilated),
+]
 COMPOSED_VARIANTS = [
     *COMPOSED,
     *[Network("Deep", options, deep) for options in _COMPOSED_VARIANTS],
     *[Network("Delayed", options, delayed) for options in _DELAYED_VARIANTS],
+    *[Network("Dilated", options, dilated) for options in _DILATED_VARIANTS],
 ]
 
 # Networks with several scans in a row: no form of their own.
-CLOCKWORK = [Network("Clockwork", {"periods": (1, 2, 4)}, clockwork)]
-CLOCKWORK_VARIANTS = [
-    *CLOCKWORK,
+IN_PARTS = [
+    Network("Clockwork", {"periods": (1, 2, 4)}, clockwork),
+    Network("Intersection", {}, intersection),
+]
+IN_PARTS_VARIANTS = [
+    *IN_PARTS,
     Network("Clockwork", {"periods": (3, 2, 2), "nonlinearity": "relu"}, clockwork),
     Network("Clockwork", {"periods": (7,)}, clockwork),
 ]
@@ -772,6 +860,18 @@ POINTWISE_VARIANTS = [
     Network("TimeDelay", {"window": 7, "depth": 3, "nonlinearity": "sigmoid"}, time_delay),
 ]
 
+# Networks with an equation that no kernel has.
+_PHASED = {"periods": (2.0, 6.0), "open_ratio": 0.4}
+STEPPED = [Network("PhasedLSTM", _PHASED, phased), Network("SkipRNN", {"cell": "rnn"}, skip)]
+STEPPED_VARIANTS = [
+    *STEPPED,
+    Network("GRU", {"gates": "global-local"}, gru),
+    Network("GRU", {"gates": "global-local", "reset": "before"}, gru),
+    Network("PhasedLSTM", {**_PHASED, "time": "input", "leak": 0.1}, phased),
+    Network("PhasedLSTM", {**_PHASED, "peepholes": False}, phased),
+    Network("SkipRNN", {"cell": "lstm", "budget": 0.1}, skip),
+]
+
 _MEMORIES: list[dict[str, Any]] = [
     {"controller": "gru", "read_heads": 2, "write_heads": 2},
     {"controller": "feedforward", "addressing": "content", "similarity": "dot", "read_heads": 2},
@@ -782,13 +882,20 @@ _MEMORIES: list[dict[str, Any]] = [
 BESIDE_MEMORY = [Network("Memory", MEMORY, memory)]
 MEMORY_VARIANTS = [*BESIDE_MEMORY, *[Network("Memory", MEMORY | options, memory) for options in _MEMORIES]]
 
-every_layer = pytest.mark.parametrize(
-    "network", [*BASIC, *SOLVED, *COMPOSED, *CLOCKWORK, *POINTWISE, *BESIDE_MEMORY], ids=str
-)
-every_variant = pytest.mark.parametrize(
-    "network",
-    [*VARIANTS, *SOLVED_VARIANTS, *COMPOSED_VARIANTS, *CLOCKWORK_VARIANTS, *POINTWISE_VARIANTS, *MEMORY_VARIANTS],
-    ids=str,
-)
+EVERY_LAYER = [*BASIC, *SOLVED, *COMPOSED, *IN_PARTS, *POINTWISE, *STEPPED, *BESIDE_MEMORY]
+EVERY_VARIANT = [
+    *VARIANTS,
+    *SOLVED_VARIANTS,
+    *COMPOSED_VARIANTS,
+    *IN_PARTS_VARIANTS,
+    *POINTWISE_VARIANTS,
+    *STEPPED_VARIANTS,
+    *MEMORY_VARIANTS,
+]
+every_layer = pytest.mark.parametrize("network", EVERY_LAYER, ids=str)
+every_variant = pytest.mark.parametrize("network", EVERY_VARIANT, ids=str)
+# Not those whose gradient is an estimate: finite differences of a decision are zero.
+every_smooth_layer = pytest.mark.parametrize("network", [n for n in EVERY_LAYER if n.name != "SkipRNN"], ids=str)
+every_smooth_variant = pytest.mark.parametrize("network", [n for n in EVERY_VARIANT if n.name != "SkipRNN"], ids=str)
 every_form_layer = pytest.mark.parametrize("network", BASIC, ids=str)
 every_form_variant = pytest.mark.parametrize("network", VARIANTS, ids=str)

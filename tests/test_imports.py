@@ -49,8 +49,9 @@ MAY_IMPORT = {
     "auto": TRAINING | {"tasks", "data", "training"},  # settings chosen by the data
     "diagnostics": TRAINING | {"tasks"},
     "benchmark": TRAINING | {"results"},  # beside training
+    "report": TRAINING | {"tasks", "training", "diagnostics"},  # runs as HTML
     "reproduce": TRAINING | {"tasks", "training", "results", "diagnostics"},
-    "cli": TRAINING | {"reproduce", "data", "tasks", "training", "auto", "diagnostics", "benchmark"},
+    "cli": TRAINING | {"reproduce", "report", "data", "tasks", "training", "auto", "diagnostics", "benchmark"},
     "sklearn": TRAINING | {"tasks", "data", "training", "auto"},  # estimators, beside the command line
     "__main__": {"cli"},
     "__init__": {*TRAINING, "data", "tasks", "training", "auto", "diagnostics"},  # public names

@@ -13,7 +13,8 @@ from autapse.auto.folds import fold
 from autapse.auto.pool import Pool
 from autapse.auto.trial import Job
 from autapse.cli.kind import RunArguments
-from autapse.cli.preset import command, given_options, preset_of
+from autapse.cli.preset import given_options, preset_of
+from autapse.cli.repeat import command
 from autapse.cli.run import parse_task
 from autapse.tasks import Adding, ArrayTask, OwnSeries
 from autapse.tasks.stored import Examples

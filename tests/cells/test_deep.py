@@ -249,7 +249,7 @@ def test_the_maps_take_the_activation_of_the_cell() -> None:
         ({"cell": "grru"}, "cell must be one of rnn, irnn, "),
         (
             {"cell": "gru:size=3"},
-            "cell must be gru with options from: reset, as in gru:option=value; got 'gru:size=3'.",
+            "cell must be gru with options from: reset, gates, longest, as in gru:option=value; got 'gru:size=3'.",
         ),
         ({"cell": "implicitgru"}, "cell must look back: a network that looks ahead has no single step; got"),
         ({"cell": autapse.cells.ImplicitLSTM}, "cell must look back"),

@@ -13,7 +13,7 @@ from torch import Tensor
 import autapse
 from autapse.cells import memory as module
 from autapse.checks import InputError
-from autapse.layers.draws import noted_draws
+from autapse.layers.noted import DRAWS
 from autapse.models.baseline import RunningBaseline
 from tolerance import close
 
@@ -124,7 +124,7 @@ def test_reinforce_estimates_the_gradient_of_the_expected_loss(monkeypatch: pyte
     baseline, count, batches = RunningBaseline(dtype=torch.float64), 400, 60
     means, estimates = [], []
     for _ in range(batches):
-        with noted_draws() as draws:
+        with DRAWS.noted() as draws:
             output, h_n = layer(x.expand(-1, count, -1))
         close(draws[0], h_n[-1][0, :, 0])
         losses = losses_of(output)
@@ -173,7 +173,7 @@ def test_the_running_mean_follows_the_loss() -> None:
 
 def test_lengths_and_order_of_the_log_probabilities() -> None:
     layer, x = layer_of("sample", num_layers=2), torch.randn(5, 3, 2, dtype=torch.float64)
-    with noted_draws() as draws:
+    with DRAWS.noted() as draws:
         _, h_n = layer(x, lengths=[2, 5, 0])
     assert len(draws) == 1
     close(draws[0], h_n[-1][:, :, 0].sum(0))
@@ -181,7 +181,7 @@ def test_lengths_and_order_of_the_log_probabilities() -> None:
     assert float(draws[0][1].detach()) < float(draws[0][0].detach()) < 0
     layer(x)
     assert len(draws) == 1, "only calls inside the context count"
-    with noted_draws() as draws:
+    with DRAWS.noted() as draws:
         layer(x[:, 0])  # a single sequence
         autapse.GRU(2, 3)(x.float())
         layer_of("straight-through")(x)
@@ -190,7 +190,7 @@ def test_lengths_and_order_of_the_log_probabilities() -> None:
 
 def test_both_directions_draw() -> None:
     layer = layer_of("sample", bidirectional=True)
-    with noted_draws() as draws:
+    with DRAWS.noted() as draws:
         _, h_n = layer(torch.randn(4, 2, 2, dtype=torch.float64))
     close(draws[0], h_n[-1][:, :, 0].sum(0))
 

@@ -187,6 +187,31 @@ def test_lstm_forget_bias(forget_bias: float) -> None:
         assert_uniform(torch.cat([bias[:N], bias[2 * N :]]), -BOUND, BOUND)
 
 
+@pytest.mark.parametrize("longest", [3, 500])
+def test_gates_start_by_the_longest_dependency(longest: int) -> None:
+    """The biases are log u with u uniform in [1, T − 1]: memories of 1 + u steps."""
+    lstm, gru = cell("LSTM", longest=longest), cell("GRU", longest=longest)
+    i, f = (lstm.bias_ih + lstm.bias_hh).chunk(4)[:2]
+    assert_uniform(f.exp(), 1 - 1e-9, longest - 1 + 1e-9)
+    close(i, -f)
+    z = (gru.bias_ih + gru.bias_hh)[N : 2 * N]
+    assert_uniform(z.exp(), 1 - 1e-9, longest - 1 + 1e-9)
+    for started in (lstm.bias_ih[2 * N :], lstm.bias_hh[2 * N :], gru.bias_ih[:N], gru.bias_hh[2 * N :]):
+        assert_uniform(started, -BOUND, BOUND)
+
+
+def test_a_gru_with_memories_of_t_steps_keeps_a_state_that_long() -> None:
+    made = cell("GRU", D, N, longest=100)
+    with torch.no_grad():
+        for weight in (made.weight_ih, made.weight_hh, made.bias_ih[2 * N :], made.bias_hh):
+            weight.zero_()
+    h = torch.ones(1, N, dtype=torch.float64)
+    for _ in range(100):
+        h = made(torch.zeros(1, D, dtype=torch.float64), h)
+    u = made.bias_ih[N : 2 * N].detach().exp()  # the gate is u / (1 + u)
+    close(h[0].detach(), (u / (1 + u)) ** 100)
+
+
 def test_lstm_peepholes_and_projection_are_uniform_too() -> None:
     made = cell("LSTM", peepholes=True, proj_size=50)
     assert made.weight_peephole.shape == (3, N)

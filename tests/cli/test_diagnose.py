@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from autapse.cli.main import main
+from autapse.report.inside import some_sequences
 from autapse.training import load_run, train
 from autapse.training.feeds import Tensors
 from command_line import said
@@ -40,13 +41,11 @@ def test_a_layer_a_split_and_a_file(run: Path, tmp_path: Path, capsys: Any) -> N
 
 
 def test_the_sequences_are_from_all_over_the_data(run: Path) -> None:
-    from autapse.cli.diagnose import _batch
-
     _, config, _ = load_run(run)
     data = Tensors.of(config.task.split("test", 0), "cpu")
-    assert (_batch(data, 3).inputs == data.inputs[[0, 20, 39]]).all()
-    assert len(_batch(data, 100).inputs) == 40
-    assert len(_batch(data, 1).inputs) == 1
+    assert (some_sequences(data, 3).inputs == data.inputs[[0, 20, 39]]).all()
+    assert len(some_sequences(data, 100).inputs) == 40
+    assert len(some_sequences(data, 1).inputs) == 1
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd.functional import jacobian
 
-from autapse.forms import Form, GatedRecurrent, Leaky, LongShortTerm, SharedGate, Transitions, UpdateGate
+from autapse.forms import Form, GatedRecurrent, GlobalGates, Leaky, LongShortTerm, SharedGate, Transitions, UpdateGate
 from tolerance import close
 
 H, B = 4, 3
@@ -43,8 +43,10 @@ def forms() -> dict[str, tuple[Form, int, tuple[int, ...]]]:
         "gru, reset after": (GatedRecurrent(draw(3 * H, H), draw(H)), 3 * H, (H,)),
         "gru, reset after, no bias": (GatedRecurrent(draw(3 * H, H), None), 3 * H, (H,)),
         "gru, reset before": (GatedRecurrent(draw(3 * H, H), None, reset_after=False), 3 * H, (H,)),
+        "gru, global": (GlobalGates(draw(3 * H, H), draw(H), True, draw(2, H)), 3 * H + 2, (H,)),
+        "gru, global, before": (GlobalGates(draw(3 * H, H), None, False, draw(2, H)), 3 * H + 2, (H,)),
         "lstm": (LongShortTerm(draw(4 * H, H)), 4 * H, (H, H)),
-        "lstm, all": (LongShortTerm(draw(4 * H, 2), draw(3, H), draw(2, H)), 4 * H, (2, H)),
+        "lstm, all": (LongShortTerm(draw(4 * H, 2), draw(4, H), draw(2, H)), 4 * H, (2, H)),
     }
 
 

@@ -203,7 +203,7 @@ def random_scan(rng: random.Random) -> tuple[Operands, Tensor, Kind]:
         case "gru" if kind.reset_after:
             given["offset"] = maybe(hidden)
         case "lstm":
-            given |= {"c0": values(batch, hidden), "offset": maybe(3, hidden)}
+            given |= {"c0": values(batch, hidden), "offset": maybe(4, hidden)}
             if outputs != hidden or rng.random() < 0.2:
                 given["projection"] = values(outputs, hidden, scale=0.5)
     kind = kind._replace(flow=flow if KERNELS[code].has_one_product(kind, given["projection"] is not None) else 0.0)

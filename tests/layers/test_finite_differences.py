@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
-from networks import Network, every_layer, every_variant, flat
+from networks import Network, every_smooth_layer, every_smooth_variant, flat
 
 T, D, H = 3, 2, 3
 
@@ -39,7 +39,7 @@ def as_function(
     return call, [x, *h0, *[p.detach().requires_grad_() for p in named.values()]]
 
 
-@every_variant
+@every_smooth_variant
 def test_first_and_second_derivatives(network: Network) -> None:
     """Through torch's ops for RNN, GRU and LSTM, through the scan for the others; one sequence ends early."""
     network = sized(network)
@@ -48,7 +48,7 @@ def test_first_and_second_derivatives(network: Network) -> None:
     assert torch.autograd.gradgradcheck(call, inputs, fast_mode=True)
 
 
-@every_layer
+@every_smooth_layer
 def test_stacked_both_ways(network: Network) -> None:
     call, inputs = as_function(network, network.layer(D, H, num_layers=2, bidirectional=True), [2, 0, T])
     assert torch.autograd.gradcheck(call, inputs, fast_mode=True)
@@ -63,7 +63,7 @@ def test_the_scan_of_torch_compatible_layers(name: str) -> None:
     assert torch.autograd.gradgradcheck(call, inputs, fast_mode=True)
 
 
-@every_variant
+@every_smooth_variant
 def test_gradient_of_the_states(network: Network) -> None:
     """A loss on the inner states, which only return_states shows."""
     network = sized(network)

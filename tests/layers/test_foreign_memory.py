@@ -116,7 +116,8 @@ def other_shapes(parameter: Tensor) -> list[Tensor]:
 @pytest.mark.usefixtures("_path")
 def test_a_parameter_of_another_shape(kind: type[Layer]) -> None:
     layer, x = kind(3, 5), torch.randn(4, 2, 3)
-    for name, parameter in layer.named_parameters():
+    fixed = [(name, value) for name, value in layer.named_buffers() if value.is_floating_point()]
+    for name, parameter in [*layer.named_parameters(), *fixed]:
         right = parameter.data
         for other in other_shapes(parameter):
             parameter.data = other

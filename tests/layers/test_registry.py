@@ -14,14 +14,14 @@ import torch
 import autapse
 from autapse.checks import InputError
 from autapse.layers.registry import LAYERS, foreign_module, make_layer, offered, parse_network, spec_of
-from networks import BASIC, BESIDE_MEMORY, COMPOSED, POINTWISE, SOLVED, D, H
+from networks import BASIC, BESIDE_MEMORY, COMPOSED, IN_PARTS, POINTWISE, SOLVED, STEPPED, D, H
 from own_cells import NAME, write_module, write_package
 
 
 def test_every_layer_has_its_name() -> None:
-    networks = [*BASIC, *SOLVED, *COMPOSED, *POINTWISE, *BESIDE_MEMORY]
+    networks = [*BASIC, *SOLVED, *COMPOSED, *IN_PARTS, *POINTWISE, *STEPPED, *BESIDE_MEMORY]
     step_by_step = {network.name.lower(): network.layer_class for network in networks}
-    apart = (autapse.Clockwork, autapse.Liquid, autapse.ImplicitGRU, autapse.ImplicitLSTM)
+    apart = (autapse.Liquid, autapse.ImplicitGRU, autapse.ImplicitLSTM)
     others = {kind.__name__.lower(): kind for kind in apart}
     assert step_by_step | others == LAYERS
 
@@ -78,7 +78,10 @@ def test_specs(spec: str, name: str, options: dict[str, Any]) -> None:
         ("deep:cell=(grru)", "got 'grru'. Did you mean 'gru'?"),
         ("deep:cell=(gru:reset=before", "got '(gru:reset=before'."),
         ("deep:cell=gru:reset=before", "cell must be deep with options from: cell, input_depth, "),
-        ("deep:cell=(gru:size=2)", "cell must be gru with options from: reset, as in gru:option=value; got"),
+        (
+            "deep:cell=(gru:size=2)",
+            "cell must be gru with options from: reset, gates, longest, as in",
+        ),
         ("deep:cell=(implicitgru)", "cell must look back"),
         ("gru:reset=(before)", "cell must be one of rnn, irnn, "),
         ("deep:cell=" + "(" * 2000, "cell must have at most 8 brackets inside one another; got "),

@@ -51,6 +51,7 @@ def one_per_kernel() -> list[Network]:
             "GRU-reset=before",
             "LSTM",
             "LSTM-peepholes=True-proj_size=2-forget_bias=-0.5",
+            "LSTM-peepholes=old",
         )
     ]
 

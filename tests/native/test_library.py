@@ -385,6 +385,7 @@ COLUMNS = {  # of the reserve, in units of H: what the kernels' sources list
     "GRU-reset=before": 3,  # r, z, n
     "LSTM": 4,
     "LSTM-peepholes=True-proj_size=2-forget_bias=-0.5": 4,
+    "LSTM-peepholes=old": 4,
 }
 
 

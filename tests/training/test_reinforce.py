@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from autapse.layers.draws import noted_draws
+from autapse.layers.noted import DRAWS
 from autapse.models import Classifier
 from autapse.tasks import Adding, RepeatCopy
 from autapse.training import Loop, ModelConfig, RunConfig, Tensors, Trainer, TrainingConfig, objective
@@ -44,7 +44,7 @@ def test_the_gradient_of_a_step_is_that_of_the_surrogate() -> None:
     assert loop.model.baseline is not None
     loop.model.baseline.update(0.7)
     torch.manual_seed(3)
-    with noted_draws() as draws:
+    with DRAWS.noted() as draws:
         output = loop.model(batch.inputs, batch.lengths)
     count = objective(TASK).count(batch)
     expected = loop.objective.loss(output, batch.targets)
@@ -90,7 +90,7 @@ def test_a_hard_memory_learns_what_it_can_only_learn_from_its_draws() -> None:
     model = Classifier(cell, 2, 2, hidden_size=8)
     optimizer = torch.optim.Adam(model.parameters(), 0.03)
     for _ in range(150):
-        with noted_draws() as draws:
+        with DRAWS.noted() as draws:
             losses = torch.nn.functional.cross_entropy(model(x), y, reduction="none")
         loss = losses.mean() + model.surrogate(losses, torch.ones(64), draws) / 64
         assert model.baseline is not None

@@ -5,6 +5,7 @@ from autapse.cells.base import Cell, FormCell, constructor_arguments
 from autapse.cells.clockwork import Clockwork
 from autapse.cells.deep import Deep
 from autapse.cells.delayed import Delayed
+from autapse.cells.dilated import Dilated
 from autapse.cells.equilibrium import EquilibriumRule
 from autapse.cells.equilibrium_linear import EquilibriumLinear
 from autapse.cells.equilibrium_tanh import EquilibriumTanh
@@ -14,14 +15,17 @@ from autapse.cells.feedforward import Feedforward
 from autapse.cells.gru import GRU
 from autapse.cells.implicit import ImplicitGRU, ImplicitLSTM
 from autapse.cells.implicit_midpoint import ImplicitMidpoint
+from autapse.cells.intersection import Intersection
 from autapse.cells.leaky import LeakyRNN
 from autapse.cells.liquid import Liquid
 from autapse.cells.lstm import LSTM
 from autapse.cells.memory import Memory
 from autapse.cells.orthogonal import OrthogonalRNN, SpectralRNN
+from autapse.cells.phased import PhasedLSTM
 from autapse.cells.reservoir import Reservoir
 from autapse.cells.rin import RIN
 from autapse.cells.rnn import IRNN, RNN
+from autapse.cells.skip import SkipRNN
 from autapse.cells.time_delay import TimeDelay
 from autapse.cells.tree import TreeCell
 from autapse.cells.tree_affine import TreeAffine, TreeTensor
@@ -42,6 +46,7 @@ __all__ = [
     "Clockwork",
     "Deep",
     "Delayed",
+    "Dilated",
     "EquilibriumLinear",
     "EquilibriumRule",
     "EquilibriumTanh",
@@ -52,12 +57,15 @@ __all__ = [
     "ImplicitGRU",
     "ImplicitLSTM",
     "ImplicitMidpoint",
+    "Intersection",
     "LeakyRNN",
     "Liquid",
     "Memory",
     "NaryTreeLSTM",
     "OrthogonalRNN",
+    "PhasedLSTM",
     "Reservoir",
+    "SkipRNN",
     "SpectralRNN",
     "TimeDelay",
     "TreeAffine",

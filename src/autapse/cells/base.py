@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,21 @@ from autapse import checks
 from autapse.forms import Form, State
 from autapse.forms.implicit import AnyRule, Rule
 from autapse.solve import SolveReport
+
+
+class Parts(Protocol):
+    """The scans that a cell can use to compute all its steps: see `Cell.in_parts`.
+
+    Each returns the states after each step, and those at the ends of the sequences.
+    """
+
+    def form(self, form: Form, drive: Tensor, state: State, sizes: Sequence[int]) -> tuple[State, State]:
+        """The scan of a form that has a kernel."""
+        ...
+
+    def cell(self, cell: Cell, x: Tensor, state: State, sizes: Sequence[int]) -> tuple[State, State]:
+        """The scan of another cell."""
+        ...
 
 
 class Cell(nn.Module):
@@ -150,20 +165,23 @@ class Cell(nn.Module):
     runs_in_parts: bool = False
     """Whether `in_parts` gives the same as steps, one after the other."""
 
-    def in_parts(self, x: Tensor, state: State, sizes: Sequence[int], start: int, run: Any) -> tuple[State, State]:
-        """All steps of a batch, in a few scans of forms that have a kernel.
+    def in_parts(self, x: Tensor, state: State, sizes: Sequence[int], start: int, parts: Parts) -> tuple[State, State]:
+        """All steps of a batch, in a few scans that have a kernel.
 
         Args:
             x: [N, D], the steps of all sequences.
             state: what the sequences carry.
             sizes: number of sequences at each step.
             start: position of the first step.
-            run: run(form, drive, state, sizes) is the scan of a form: the states after each step and at the ends.
+            parts: the scans that it can use.
 
         Returns:
             The states after each step, and those that the sequences carry at their ends.
         """
         raise NotImplementedError(f"{type(self).__name__} has no parts.")
+
+    def place(self, layer: int, layers: int) -> None:
+        """Called once by a layer with several cells on top of one another: where this one is, counted from 0."""
 
     def rule(self, weights: Any) -> Rule:
         """For a cell that looks ahead: h_t as a function of the drive and of the states on the stencil.
@@ -183,6 +201,18 @@ class Cell(nn.Module):
 
     def log_probability(self, state: State) -> Tensor | None:  # [B]
         """The log-probability of all draws that led to a state, to train by REINFORCE; None: nothing to train so."""
+        return None
+
+    def recurrent_matrices(self) -> list[Tensor]:  # [H, H] each
+        """The matrices by which units read one another, one per gate; none if they are not free."""
+        weights = [getattr(self, name) for name in self.unit_matrices]
+        return [part for w in weights if w is not None for part in w.flatten(0, -2).split(self.hidden_size)]
+
+    def penalty(self, state: State) -> Tensor | None:  # [B]
+        """What the training loss adds for each sequence, from the states at its end; None: nothing.
+
+        The loss adds the mean over the sequences. A cell that counts something carries the count as a state.
+        """
         return None
 
     def reset_parameters(self) -> None:

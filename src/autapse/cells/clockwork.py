@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -10,12 +10,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from autapse import checks
-from autapse.cells.base import Cell, uniform_, zeros_
+from autapse.cells.base import Cell, Parts, uniform_, zeros_
 from autapse.cells.groups import group_of
-from autapse.forms import ACTIVATIONS, Form, Leaky, State
+from autapse.forms import ACTIVATIONS, Leaky, State
 from autapse.sequences.steps import add_steps, rows_of_steps
-
-RunForm = Callable[[Form, Tensor, State, Sequence[int]], tuple[Tensor, Tensor]]
 
 
 class Clockwork(Cell):
@@ -97,7 +95,7 @@ class Clockwork(Cell):
     def runs_in_parts(self) -> bool:  # type: ignore[override]
         return type(self).step is Clockwork.step and type(self).drive is Cell.drive
 
-    def in_parts(self, x: Tensor, state: State, sizes: Sequence[int], start: int, run: RunForm) -> tuple[State, State]:
+    def in_parts(self, x: Tensor, state: State, sizes: Sequence[int], start: int, parts: Parts) -> tuple[State, State]:
         groups = list(zip(self.periods, self.group_sizes, self._firsts(), self._matrices(), strict=True))
         held: list[Tensor] = []  # the states of the groups so far at every step, the slowest last
         final: list[Tensor] = []
@@ -114,7 +112,7 @@ class Clockwork(Cell):
                 u = other.add_product(u, matrix[:, column : column + width], [t - 1 for t in due], counts)
                 column += width
             initial = state[0][:, own]
-            h, h_n = run(Leaky(matrix[:, :size], self.nonlinearity), u, (initial,), counts)
+            (h,), (h_n,) = parts.form(Leaky(matrix[:, :size], self.nonlinearity), u, (initial,), counts)
             group = _Group(h, initial, due, counts)
             slower.append(group)
             held.insert(0, group.at(range(len(sizes)), sizes))

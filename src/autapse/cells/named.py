@@ -16,9 +16,11 @@ from autapse.cells.feedforward import Feedforward
 from autapse.cells.gru import GRU
 from autapse.cells.implicit import ImplicitGRU, ImplicitLSTM
 from autapse.cells.implicit_midpoint import ImplicitMidpoint
+from autapse.cells.intersection import Intersection
 from autapse.cells.leaky import LeakyRNN
 from autapse.cells.lstm import LSTM
 from autapse.cells.orthogonal import OrthogonalRNN, SpectralRNN
+from autapse.cells.phased import PhasedLSTM
 from autapse.cells.rin import RIN
 from autapse.cells.rnn import IRNN, RNN
 from autapse.cells.spec import inside, parse_options, words_of
@@ -29,7 +31,7 @@ CELLS: dict[str, type[Cell]] = {
     cell.__name__.lower(): cell
     for cell in (
         *(RNN, IRNN, RIN, LSTM, GRU, UGRNN, FastRNN, FastGRNN, Antisymmetric, ERNN, OrthogonalRNN, SpectralRNN),
-        *(LeakyRNN, Clockwork, Feedforward, TimeDelay),
+        *(LeakyRNN, Clockwork, Feedforward, TimeDelay, Intersection, PhasedLSTM),
         *(
             EquilibriumTanh,
             EquilibriumLinear,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from autapse import checks
 from autapse.cells.base import FormCell, zeros_
@@ -43,6 +44,10 @@ class RIN(FormCell):
             if weight is not None:
                 weight.normal_(std=1e-3)
         zeros_(self.bias_h, self.bias_deep)
+
+    def recurrent_matrices(self) -> list[Tensor]:
+        identity = torch.eye(self.hidden_size, dtype=self.weight_hh.dtype, device=self.weight_hh.device)
+        return [weight + identity for weight in super().recurrent_matrices()]
 
     def prepare(self) -> Form:
         identity = torch.eye(self.hidden_size, dtype=self.weight_hh.dtype, device=self.weight_hh.device)

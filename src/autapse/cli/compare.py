@@ -93,6 +93,15 @@ def report(console: Any, folder: Path, config: RunConfig, summaries: list[Summar
     console.print(table(summaries, config, diverged), soft_wrap=False)
     console.print(f"\nruns and comparison.json: {folder}")
     console.print(draw(folder, config, summaries))
+    console.print(write_page(folder))
+
+
+def write_page(folder: Path) -> str:
+    """Write the report without probes, which can take longer. Returns a line with the path."""
+    from autapse.cli.report import FILE, subject_of, write
+
+    write(folder / FILE, subject_of(folder), budget=None, trust=True)  # this command has trained them
+    return f"report: {folder / FILE} (`autapse report {folder}` adds what probes find inside)"
 
 
 def split_cells(text: str) -> list[str]:

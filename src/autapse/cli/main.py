@@ -22,6 +22,7 @@ VERBS = {
     "compare": "train several networks; print one table, draw one figure",
     "eval": "score a finished or unfinished run on the test set",
     "diagnose": "look inside the network of a run: gradients, memory, stability, units",
+    "report": "write one HTML page about runs: scores, curves, predictions, probes, settings",
     "resume": "continue a run that was stopped",
     "predict": "apply a trained network to a file of sequences or sentences",
     "sample": "write text with a language model, or draw sequences from a generator",

@@ -1,14 +1,12 @@
-"""`autapse run FILE`: look at the data, choose the settings, train, and say how to repeat it."""
+"""`autapse run FILE`: look at the data and choose the settings."""
 
 from __future__ import annotations
 
 import dataclasses
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autapse import files
 from autapse.cli.kind import Preset, RunKind
 from autapse.tasks import Archive, Forecast, OwnPairs, OwnSequences, OwnSeries, OwnTrees, Task
 from autapse.tasks.own import OwnData
@@ -52,34 +50,6 @@ def run_name(task: Task) -> str:
     return task.dataset if isinstance(task, Archive) else task.name
 
 
-def command(config: RunConfig) -> str:
-    """The command that repeats a run, with every setting that is not the default."""
-    task = config.task
-    words = ["autapse", "run", task.name]
-    hidden = set[str]()
-    if isinstance(task, OwnSeries):
-        words, hidden = ["autapse", "run", task.path], {"path"}
-    words += ["--preset", "none"]
-    for part in (task, config.model, config.training):
-        words += _options(part, hidden)
-    return shlex.join(words)
-
-
-def _options(part: Any, hidden: set[str]) -> list[str]:
-    """The fields of a dataclass that differ from their defaults, as options."""
-    words = []
-    for field in dataclasses.fields(part):
-        value = getattr(part, field.name)
-        if field.name in hidden or value == field.default:
-            continue
-        option = "--" + field.name.replace("_", "-")
-        if isinstance(value, bool):
-            words.append(option if value else option.replace("--", "--no-", 1))
-        else:
-            words += [option, *(map(str, value) if isinstance(value, tuple) else [str(value)])]
-    return words
-
-
 def print_look(console: Any, seen: Look) -> None:
     """Print what was seen in the data."""
     console.print(_table([], seen.rows()), soft_wrap=False)
@@ -116,21 +86,3 @@ def _table(heads: list[str], rows: Sequence[tuple[str, ...]]) -> Any:
     for row in rows:
         table.add_row(*row)
     return table
-
-
-def write_choice(folder: Path, choice: Choice) -> None:
-    """Write what was seen and tried into the run folder."""
-    content = {
-        "look": choice.look.to_json(),
-        "tried": choice.table(),
-        "chosen": choice.winner,
-        "reason": choice.reason,
-        "command": repeat(choice),
-    }
-    files.write_json(folder / "choice.json", content)
-
-
-def repeat(choice: Choice) -> str:
-    """The command that repeats the winner. It has no time limit, because its steps are known."""
-    training = dataclasses.replace(choice.config.training, seconds=None)
-    return command(dataclasses.replace(choice.config, training=training))

@@ -21,10 +21,9 @@ from autapse.cli.preset import (
     preset_of,
     print_choice,
     print_look,
-    repeat,
     run_name,
-    write_choice,
 )
+from autapse.cli.repeat import repeat, write_choice
 from autapse.cli.summary import print_summary
 from autapse.data.catalogue import ARCHIVE, DATA_SETS, misspelt
 from autapse.data.formats.pairs import has_pairs

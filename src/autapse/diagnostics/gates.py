@@ -12,7 +12,7 @@ from torch import Tensor
 
 from autapse import checks
 from autapse.diagnostics.trajectories import Network, Trajectory, array, trajectory
-from autapse.forms import GatedRecurrent, Leaky, LongShortTerm, SharedGate, State, UpdateGate
+from autapse.forms import GatedRecurrent, GlobalGates, Leaky, LongShortTerm, SharedGate, State, UpdateGate
 
 
 class StepGates(NamedTuple):
@@ -131,7 +131,8 @@ def _(form: UpdateGate, u: Tensor, state: State, t: Tensor) -> StepGates:
     return StepGates(candidate, 1 - gate, gate)
 
 
-@_gates.register
+@_gates.register(GatedRecurrent)
+@_gates.register(GlobalGates)
 def _(form: GatedRecurrent, u: Tensor, state: State, t: Tensor) -> StepGates:
     _, z, candidate, _ = form._gates(u, state[0])
     return StepGates(candidate, 1 - z, z)

@@ -248,10 +248,10 @@ def _(form: LongShortTerm, u: Tensor, state: State) -> State:
     h, c = state
     i, f, g, o = (part + 1 for part in _least(u, _through(form.matrix, h)).chunk(4))
     if form.peepholes is not None:
-        i, f = _least(i, _kept(form.peepholes[0], c) + 1), _least(f, _kept(form.peepholes[1], c) + 1)
+        i, f, o = (_least(gate, _kept(p, c) + 1) for gate, p in zip((i, f, o), form.peepholes[:3], strict=True))
     c = _least(c, i, f, g)
     if form.peepholes is not None:
-        o = _least(o, _kept(form.peepholes[2], c) + 1)
+        o = _least(o, _kept(form.peepholes[3], c) + 1)
     h = _least(o, c + 1)
     return (h if form.projection is None else _through(form.projection, h), c)
 

@@ -3,7 +3,7 @@
 from autapse.forms.activations import ACTIVATIONS, Activation, modrelu
 from autapse.forms.base import Affine, Form, State
 from autapse.forms.delays import Delays
-from autapse.forms.gru import GatedRecurrent
+from autapse.forms.gru import GatedRecurrent, GlobalGates
 from autapse.forms.leaky import Leaky
 from autapse.forms.lstm import LongShortTerm
 from autapse.forms.pre_activation import PreActivation
@@ -19,6 +19,7 @@ __all__ = [
     "Delays",
     "Form",
     "GatedRecurrent",
+    "GlobalGates",
     "Leaky",
     "LongShortTerm",
     "PreActivation",

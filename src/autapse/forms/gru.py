@@ -38,18 +38,25 @@ class GatedRecurrent(Form):
 
     def joined(self, u: Tensor, product: Tensor, state: State, t: Any) -> State:
         (h,) = state
-        _, z, n, _ = self._gates(u, h, product)
+        _, z, n, _ = self._gates(u, h, product=product)
         return (n + z * (h - n),)
 
     def jacobian(self, u: Tensor, state: State, t: int) -> Tensor:
         (h,) = state
         r, z, n, inner = self._gates(u, h)
-        R_r, R_z, R_n = self.matrix.chunk(3)
+        dr, dz = self._gate_slopes(u, h)
+        R_n = self.matrix[2 * h.shape[-1] :]
         if self.reset_after:
-            to_candidate = rows(r, R_n) + rows(inner * r * (1 - r), R_r)
+            to_candidate = rows(r, R_n) + inner.unsqueeze(-1) * dr
         else:
-            to_candidate = R_n @ (diagonal(r) + rows(h * r * (1 - r), R_r))
-        return diagonal(z) + rows((h - n) * z * (1 - z), R_z) + ((1 - z) * (1 - n * n)).unsqueeze(-1) * to_candidate
+            to_candidate = R_n @ (diagonal(r) + h.unsqueeze(-1) * dr)
+        return diagonal(z) + (h - n).unsqueeze(-1) * dz + ((1 - z) * (1 - n * n)).unsqueeze(-1) * to_candidate
+
+    def _gate_slopes(self, u: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:  # [B, H, H] each
+        """dr/dh and dz/dh."""
+        r, z, *_ = self._gates(u, h)
+        R_r, R_z, _ = self.matrix.chunk(3)
+        return rows(r * (1 - r), R_r), rows(z * (1 - z), R_z)
 
     def operands(self, steps: int, start: int) -> tuple[FormOperands, Kind]:
         kind = Kind(KERNELS.index(GatedRecurrent), reset_after=self.reset_after)
@@ -64,18 +71,52 @@ class GatedRecurrent(Form):
         H = extent.hidden
         return {"matrix": (3 * H, H)}, {"offset": (H,)} if kind.reset_after else {}
 
-    def _gates(self, u: Tensor, h: Tensor, product: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """r, z, n and the vector that the reset gate multiplies."""
+    def _gates(
+        self, u: Tensor, h: Tensor, factors: tuple[Tensor, Tensor] | None = None, product: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """r, z, n and the vector that the reset gate multiplies. `factors` multiply r and z; R·h may be known."""
         u_r, u_z, u_n = u.chunk(3, dim=-1)
         if self.reset_after:
             a_r, a_z, inner = (self.product(h) if product is None else product).chunk(3, dim=-1)
             inner = inner if self.bias is None else inner + self.bias
-            r = torch.sigmoid(u_r + a_r)
-            n = torch.tanh(u_n + r * inner)
         else:
-            R_n = self.matrix[2 * h.shape[-1] :]
             a_r, a_z = (h @ self.matrix[: 2 * h.shape[-1]].t()).chunk(2, dim=-1)
             inner = h
-            r = torch.sigmoid(u_r + a_r)
-            n = torch.tanh(torch.addmm(u_n, r * h, R_n.t()))
-        return r, torch.sigmoid(u_z + a_z), n, inner
+        r, z = torch.sigmoid(u_r + a_r), torch.sigmoid(u_z + a_z)
+        if factors is not None:
+            r, z = factors[0] * r, factors[1] * z
+        if self.reset_after:
+            return r, z, torch.tanh(u_n + r * inner), inner
+        return r, z, torch.tanh(torch.addmm(u_n, r * h, self.matrix[2 * h.shape[-1] :].t())), inner
+
+
+@dataclass(frozen=True)
+class GlobalGates(GatedRecurrent):
+    """r = ρ·σ(u_r + R_r·h), z = ζ·σ(u_z + R_z·h), and the rest as GatedRecurrent, where
+
+    ρ, ζ = σ(u_g + R_g·h) are one number each, for all units. Their drives come first. It has no kernel.
+    """
+
+    name = "global_gates"
+
+    overall: Tensor | None = None  # R_g, [2, H]
+
+    def _factors(self, u: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:  # [B, 1] each
+        assert self.overall is not None
+        factor_r, factor_z = torch.sigmoid(torch.addmm(u[:, :2], h, self.overall.t())).split(1, dim=-1)
+        return factor_r, factor_z
+
+    def _gates(
+        self, u: Tensor, h: Tensor, factors: tuple[Tensor, Tensor] | None = None, product: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        return super()._gates(u[:, 2:], h, self._factors(u, h), product)
+
+    def _gate_slopes(self, u: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        assert self.overall is not None
+        local = GatedRecurrent(self.matrix, self.bias, self.reset_after)
+        gates, slopes = local._gates(u[:, 2:], h)[:2], local._gate_slopes(u[:, 2:], h)
+        dr, dz = (
+            factor.unsqueeze(-1) * slope + rows(gate * factor * (1 - factor), row.unsqueeze(0))
+            for gate, slope, factor, row in zip(gates, slopes, self._factors(u, h), self.overall, strict=True)
+        )
+        return dr, dz

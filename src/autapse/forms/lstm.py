@@ -16,14 +16,14 @@ from autapse.native.operands import KERNELS, Extent, FormOperands, Kind, Operand
 class LongShortTerm(Form):
     """i, f = σ(u + R·h + p ∘ c), g = tanh(u_g + R_g·h); c' = f ∘ c + i ∘ g
 
-    o = σ(u_o + R_o·h + p_o ∘ c'); h' = P·(o ∘ tanh c')
+    o = σ(u_o + R_o·h + p_o ∘ c + q_o ∘ c'); h' = P·(o ∘ tanh c')
     """
 
     name = "lstm"
     gates = 4
 
     matrix: Tensor  # R_i, R_f, R_g, R_o stacked, [4H, H or the projection's size]
-    peepholes: Tensor | None = None  # p_i, p_f, p_o, [3, H]
+    peepholes: Tensor | None = None  # p_i, p_f, p_o, q_o, [4, H]
     projection: Tensor | None = None  # P, [size, H]
 
     def step(self, u: Tensor, state: State, t: int) -> State:
@@ -45,13 +45,13 @@ class LongShortTerm(Form):
         _, c_old = state
         i, f, g, o, _, squashed = self._gates(u, state)
         R_i, R_f, R_g, R_o = self.matrix.chunk(4)
-        p_i, p_f, p_o = self.peepholes if self.peepholes is not None else (0.0, 0.0, 0.0)
+        p_i, p_f, p_o, q_o = self.peepholes if self.peepholes is not None else (0.0,) * 4
         di, df, dg, do = i * (1 - i), f * (1 - f), 1 - g * g, o * (1 - o)
         c_by_h = rows(g * di, R_i) + rows(c_old * df, R_f) + rows(i * dg, R_g)
         c_by_c = diagonal(f + g * di * p_i + c_old * df * p_f)
-        by_c = (squashed * do * p_o + o * (1 - squashed * squashed)).unsqueeze(-1)  # dh'/dc'
+        by_c = (squashed * do * q_o + o * (1 - squashed * squashed)).unsqueeze(-1)  # dh'/dc'
         h_by_h = rows(squashed * do, R_o) + by_c * c_by_h
-        h_by_c = by_c * c_by_c
+        h_by_c = diagonal(squashed * do * p_o) + by_c * c_by_c
         if self.projection is not None:
             h_by_h, h_by_c = self.projection @ h_by_h, self.projection @ h_by_c
         return torch.cat([torch.cat([h_by_h, h_by_c], dim=-1), torch.cat([c_by_h, c_by_c], dim=-1)], dim=-2)
@@ -69,7 +69,7 @@ class LongShortTerm(Form):
         needed: Shapes = {"c0": (B, H), "matrix": (4 * H, size)}
         if given["projection"] is None:
             needed["h0"] = (B, H)
-        return needed, {"offset": (3, H), "projection": (size, H)}
+        return needed, {"offset": (4, H), "projection": (size, H)}
 
     def _gates(
         self, u: Tensor, state: State, product: Tensor | None = None
@@ -78,9 +78,10 @@ class LongShortTerm(Form):
         h, c = state
         a_i, a_f, a_g, a_o = self.driven(u, h, product).chunk(4, dim=-1)
         if self.peepholes is not None:
-            a_i, a_f = a_i + self.peepholes[0] * c, a_f + self.peepholes[1] * c
+            p_i, p_f, p_o, q_o = self.peepholes
+            a_i, a_f, a_o = a_i + p_i * c, a_f + p_f * c, a_o + p_o * c
         i, f, g = torch.sigmoid(a_i), torch.sigmoid(a_f), torch.tanh(a_g)
         c = f * c + i * g
         if self.peepholes is not None:
-            a_o = a_o + self.peepholes[2] * c
+            a_o = a_o + q_o * c
         return i, f, g, torch.sigmoid(a_o), c, torch.tanh(c)

@@ -84,6 +84,22 @@ class Delayed(Layer):
     cell_type = cells.Delayed
 
 
+class Dilated(Layer):
+    cell_type = cells.Dilated
+
+
+class Intersection(Layer):
+    cell_type = cells.Intersection
+
+
+class PhasedLSTM(Layer):
+    cell_type = cells.PhasedLSTM
+
+
+class SkipRNN(Layer):
+    cell_type = cells.SkipRNN
+
+
 class Liquid(Layer):
     cell_type = cells.Liquid
 
@@ -104,6 +120,7 @@ __all__ = [
     "Clockwork",
     "Deep",
     "Delayed",
+    "Dilated",
     "Equilibrium",
     "EquilibriumLinear",
     "EquilibriumTanh",
@@ -114,13 +131,16 @@ __all__ = [
     "ImplicitGRU",
     "ImplicitLSTM",
     "ImplicitMidpoint",
+    "Intersection",
     "Layer",
     "LeakyRNN",
     "Liquid",
     "Memory",
     "OrthogonalRNN",
+    "PhasedLSTM",
     "Recurrent",
     "Reservoir",
+    "SkipRNN",
     "SpectralRNN",
     "Stream",
     "TimeDelay",

@@ -18,8 +18,8 @@ from autapse import checks
 from autapse.cells.base import Cell, cell_options, looks_ahead, make_cell, option_words
 from autapse.forms import State
 from autapse.layers.compiled import never_compiled
-from autapse.layers.draws import note_draws
 from autapse.layers.help import layer_help
+from autapse.layers.noted import DRAWS, PENALTIES, Notes
 from autapse.layers.per_thread import PerThread
 from autapse.layers.stream import Stream
 from autapse.sequences.batch import SequenceBatch, make_batch
@@ -186,6 +186,7 @@ class Recurrent(nn.Module):
         for layer, size in enumerate(sizes):
             for direction in range(self.directions):
                 cell = make_cell(self.cell_class, width, size, common, options)
+                cell.place(layer, self.num_layers)
                 cells[self._key(layer, direction)] = cell
             width = cell.output_size * self.directions
         return cells
@@ -292,7 +293,9 @@ class Recurrent(nn.Module):
         states = self._initial(h0, batch)
         run = self._run(batch, states, start, return_states, start_states, keys)
         if self.cell_class.log_probability is not Cell.log_probability:
-            self._note_draws(run.final, batch)
+            self._note(DRAWS, "log_probability", run.final, batch)
+        if self.cell_class.penalty is not Cell.penalty:
+            self._note(PENALTIES, "penalty", run.final, batch)
         if run.reports or self._has_reports:
             self.reports, self.adjoint_reports, self._has_reports = run.reports, run.adjoint_reports, True
         h_n, output = self._gather(run.final, batch), batch.restore(run.rows)
@@ -300,17 +303,18 @@ class Recurrent(nn.Module):
             return output, h_n
         return output, h_n, [tuple(batch.pad(state) for state in trace) for trace in run.traces]
 
-    def _note_draws(self, final: dict[str, State], batch: SequenceBatch) -> None:
-        """Pass on the log-probability of the draws of all cells, in the caller's order of sequences."""
-        chances = [cell.log_probability(final[key]) for key, cell in self._cells().items()]
-        known = [chance for chance in chances if chance is not None]
+    def _note(self, notes: Notes, method: str, final: dict[str, State], batch: SequenceBatch) -> None:
+        """Note what a method of the cells gives for their final states, in the caller's order of sequences."""
+        values = [getattr(cell, method)(final[key]) for key, cell in self._cells().items()]
+        known = [value for value in values if value is not None]
         if known:
-            note_draws(batch.stack(known).view(len(known), -1).sum(0))
+            notes.add(batch.stack(known).view(len(known), -1).sum(0))
 
     def final_output(self, h_n: Hidden) -> Tensor:  # [B, output_size], or [output_size] for a single sequence
         """The output that belongs to h_n, of both directions."""
         cells = list(self.cells.values())[-self.directions :]
-        states = (h_n,) if len(cells[0].carried_sizes) == 1 else h_n[: len(cells[0].state_sizes)]
+        one = max(map(len, self._state_sizes.values())) == 1
+        states = (h_n,) if one else h_n[: len(cells[0].state_sizes)]
         last = [s[-1] if isinstance(self.hidden_size, list) else s[-self.directions :] for s in states]
         return torch.cat([cell.output(tuple(s[n] for s in last)) for n, cell in enumerate(cells)], dim=-1)
 
@@ -394,12 +398,14 @@ class Recurrent(nn.Module):
         if h0 is None:
             zeros, count = batch.rows.new_zeros, batch.count
             return {key: tuple([zeros(count, size) for size in sizes]) for key, sizes in self._state_sizes.items()}
-        per_state = self._states_of(h0, len(self._state_sizes[self._keys[0][0]]))
+        per_state = self._states_of(h0, max(map(len, self._state_sizes.values())))
         split = [
-            self._split_state({key: sizes[i] for key, sizes in self._state_sizes.items()}, state, batch)
+            self._split_state(
+                {key: sizes[i] for key, sizes in self._state_sizes.items() if i < len(sizes)}, state, batch
+            )
             for i, state in enumerate(per_state)
         ]
-        return {key: tuple(state[key] for state in split) for key in self._state_sizes}
+        return {key: tuple(state[key] for state in split if key in state) for key in self._state_sizes}
 
     @staticmethod
     def _states_of(h0: Hidden, count: int) -> tuple[Any, ...]:
@@ -418,7 +424,7 @@ class Recurrent(nn.Module):
             rule = f"have one tensor per layer, {self.num_layers} in all"
             checks.fail("h0", rule, type(state).__name__, "Pass a tuple.", checks.KindError)
         parts = list(state) if grouped else [state]
-        groups = self._keys if grouped else [list(sizes)]
+        groups = [keys for keys in self._keys if keys[0] in sizes] if grouped else [list(sizes)]
         if len(parts) != len(groups):
             checks.fail("h0", f"have one tensor per layer, {len(groups)} in all", len(parts), kind=checks.ShapeError)
         split: dict[str, Tensor] = {}
@@ -433,7 +439,7 @@ class Recurrent(nn.Module):
     def _gather(self, final: dict[str, State], batch: SequenceBatch) -> Hidden:
         """h_n in the caller's layout and order of sequences."""
         per_state: list[Any]
-        columns = zip(*final.values(), strict=True)
+        columns = columns_of(list(final.values()))
         if isinstance(self.hidden_size, list):
             d = self.directions
             per_state = [tuple(batch.stack(c[n : n + d]) for n in range(0, len(c), d)) for c in columns]
@@ -488,20 +494,26 @@ def _first_parameter(module: nn.Module) -> Tensor | None:
     return next((parameter for parameter in below if parameter is not None), None)
 
 
+def columns_of(states: Sequence[Sequence[Tensor]]) -> list[list[Tensor]]:
+    """For each state tensor of a cell, those of all cells. A cell that reaches further back has more than others."""
+    return [[own[i] for own in states if i < len(own)] for i in range(max(map(len, states)))]
+
+
 def shapes_of(module: nn.Module) -> Shapes:
-    """The shape of each parameter of a module; for each module inside, a dict of the same kind."""
-    own = {name: p.shape for name, p in module._parameters.items() if p is not None and not is_lazy(p)}
+    """The shape of each parameter and buffer of a module; for each module inside, a dict of the same kind."""
+    held = module._parameters | module._buffers
+    own = {name: p.shape for name, p in held.items() if p is not None and not is_lazy(p)}
     return own | {name: shapes_of(inside) for name, inside in module._modules.items() if isinstance(inside, Cell)}
 
 
 def check_parameters(module: nn.Module, shapes: Shapes, *path: str) -> None:
-    """Raise an error unless the parameters of a module have these shapes. `path` is its name in the message."""
-    parameters = module._parameters
+    """Raise an error unless a module's parameters and buffers have these shapes. `path` is its name in the message."""
+    parameters, buffers = module._parameters, module._buffers
     for name, shape in shapes.items():
         if isinstance(shape, dict):
             check_parameters(module._modules[name], shape, *path, name)  # type: ignore[arg-type]
             continue
-        parameter = parameters.get(name)
+        parameter = parameters.get(name) if name in parameters else buffers.get(name)
         if parameter is not None and parameter.shape != shape:
             rule, remedy = f"have shape {tuple(shape)}, as at first", "Make a layer with other sizes."
             checks.fail(".".join([*path, name]), rule, tuple(parameter.shape), remedy, checks.ShapeError)

@@ -186,14 +186,15 @@ class RNN(TorchLayer):
 class GRU(TorchLayer):
     cell_type = cells.GRU
     reset: str
+    gates: str
 
     def _torch_op(self) -> Any:
-        return torch.gru if self.reset == "after" else None
+        return torch.gru if self.reset == "after" and self.gates == "local" else None
 
 
 class LSTM(TorchLayer):
     cell_type = cells.LSTM
-    peepholes: bool
+    peepholes: bool | str
 
     def __init__(self, input_size: int, hidden_size: Any, *args: Any, **keywords: Any) -> None:
         # torch.nn.LSTM takes proj_size as its eighth positional argument, before device.

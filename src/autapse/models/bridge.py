@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from autapse import checks
-from autapse.layers.recurrent import Recurrent
+from autapse.layers.recurrent import Recurrent, columns_of
 
 Map = Literal["linear", "mlp"]
 
@@ -42,6 +42,6 @@ class Bridge(nn.Module):
         parts = self.map(vector).split([size for sizes in self._states for size in sizes], dim=-1)
         rows = iter(parts)
         per_cell = [[next(rows) for _ in sizes] for sizes in self._states]
-        columns = [[part.unsqueeze(0) for part in column] for column in zip(*per_cell, strict=True)]
+        columns = [[part.unsqueeze(0) for part in column] for column in columns_of(per_cell)]
         joined: list[Any] = [tuple(column) if self._per_layer else torch.cat(column) for column in columns]
         return joined[0] if len(joined) == 1 else tuple(joined)

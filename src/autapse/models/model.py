@@ -78,7 +78,7 @@ class Model(nn.Module):
         Args:
             losses: the loss of each sequence, a sum over its targets, [B].
             counts: the number of targets of each sequence, [B].
-            draws: log-probabilities of what was drawn, from `noted_draws`, [B] each.
+            draws: log-probabilities of what was drawn, from `DRAWS.noted`, [B] each.
         """
         log_probability = torch.stack(list(draws)).sum(0)
         assert self.baseline is not None, "only layers with draws note them"

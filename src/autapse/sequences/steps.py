@@ -8,6 +8,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from autapse.sequences.lengths import running
+
 
 def rows_of_steps(
     rows: Tensor,  # [N, S], in the order of a batch
@@ -31,6 +33,20 @@ def rows_of_steps(
     pairs = zip(wanted, counts, strict=True)
     places = [torch.arange(count) + (0 if step < 0 else offsets[step]) for step, count in pairs]
     return table[torch.cat(places).to(rows.device)] if places else rows[:0]
+
+
+def at_ends(rows: Tensor, sizes: Sequence[int], before: Tensor) -> Tensor:  # [N, S], [B, S] -> [B, S]
+    """The rows of the last step of each sequence. Sequences without steps come last, and have the rows `before`."""
+    if not sizes:
+        return before
+    if sizes[0] == sizes[-1]:
+        ends = rows[len(rows) - sizes[-1] :]
+    else:
+        counts = torch.tensor(sizes)
+        lengths = running(counts, sizes[0]).sum(1)
+        places = (counts.cumsum(0) - counts)[lengths - 1] + torch.arange(len(lengths))
+        ends = rows.index_select(0, places.to(rows.device))
+    return ends if len(ends) == len(before) else torch.cat([ends, before[len(ends) :].to(ends.dtype)])
 
 
 def add_steps(

@@ -43,6 +43,8 @@ class TrainingConfig:
     """Initial learning rate."""
     weight_decay: float = 0.0
     """L2 penalty (decoupled from the gradient with adamw)."""
+    orthogonality: float = 0.0
+    """Weight of the penalty Σ‖RᵀR − I‖² over the recurrent matrices R of all layers, one per gate."""
     schedule: Literal["constant", "plateau", "periodic", "drop", "cosine"] = "constant"
     """Learning rate over time: constant; plateau: halved when validation stops improving; periodic: halved every
     period; drop: divided by 10 after two thirds of the training; cosine."""
@@ -108,6 +110,7 @@ class TrainingConfig:
         checks.number("learning_rate", self.learning_rate, above=0.0)
         checks.number("weight_decay", self.weight_decay, low=0.0)
         self._check_momentum()
+        checks.number("orthogonality", self.orthogonality, low=0.0)
         for name in ("warmup", "label_smoothing", "average"):
             checks.number(name, getattr(self, name), low=0.0, high=1.0)
         augmentation(self.augment)

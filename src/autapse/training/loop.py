@@ -16,7 +16,7 @@ from torch import Tensor
 
 from autapse import checks
 from autapse.layers.backward import set_backward
-from autapse.layers.draws import noted_draws
+from autapse.layers.noted import DRAWS, PENALTIES
 from autapse.models import Model
 from autapse.models.stepping import mapped
 from autapse.tasks import Signature, Split
@@ -31,6 +31,7 @@ from autapse.training.log import Quiet, Show
 from autapse.training.model import make_model
 from autapse.training.objectives import objective, of_each, training_loss, weighted
 from autapse.training.optimizers import make_optimizer, set_rates
+from autapse.training.penalties import check_orthogonality, orthogonality
 from autapse.training.progress import RunProgress
 from autapse.training.rescue import Diverged, random_step
 from autapse.training.schedule import learning_rate, momentum, reached
@@ -101,6 +102,8 @@ class Loop:
         if self.train_data.carry and self.model.depends_on_position:
             rule = "be the same at every step if the state is carried from span to span"
             checks.fail("cell", rule, config.model.cell, "Use eta=shared, or --no-carry to start every span from zero.")
+        if self.settings.orthogonality:
+            check_orthogonality(self.model, config.model.cell)
         self.parameters = list(self.model.parameters())
         self.optimizer = make_optimizer(self.settings, self.parameters)
         self.progress = RunProgress()
@@ -192,14 +195,16 @@ class Loop:
         batch = self.feed.batch(self.progress.step, share)
         batch, mixed = augment.change_batch(batch, self.amounts, self.train_data.per_step)
         count = self.world.total(self.objective.count(batch))
-        with augment.changed_inputs(self.model, self.amounts), noted_draws() as draws:
+        with augment.changed_inputs(self.model, self.amounts), DRAWS.noted() as draws, PENALTIES.noted() as paid:
             output = self._output(batch, share)
         loss = weighted(self.objective.loss, output, batch.targets, batch.weights) / count
         if mixed is not None:
             other = weighted(self.objective.loss, output, mixed.targets, mixed.weights) / count
             loss = (1 - mixed.share) * loss + mixed.share * other
         self._note_solves()
-        (loss + self._reinforced(draws, output, batch, mixed, count) if draws else loss).backward()
+        learned = loss + self._reinforced(draws, output, batch, mixed, count) if draws else loss
+        penalty = self._penalty(paid)
+        (learned if penalty is None else learned + len(share) / len(indices) * penalty).backward()
         self.world.add_up([p.grad for p in self.parameters if p.grad is not None])
         return float(loss.detach())
 
@@ -215,6 +220,13 @@ class Loop:
         if self.model.baseline is not None:
             self.model.baseline.update(self.world.total(float(losses.detach().sum())) / count)
         return term
+
+    def _penalty(self, paid: list[Tensor]) -> Tensor | None:
+        """The terms of the loss that depend on no target: of the cells, for each sequence, and of the weights."""
+        terms = [each.mean() for each in paid]
+        if self.settings.orthogonality:
+            terms.append(self.settings.orthogonality * orthogonality(self.model))
+        return torch.stack(terms).sum() if terms else None
 
     def _output(self, batch: Batch, sequences: list[int]) -> Tensor:
         keys = {} if self.model.solutions is None else {"keys": sequences}

@@ -57,7 +57,7 @@ def scan_fused(
 ) -> Scanned:
     """The states after each step and at each sequence's own end; by the reference if the cell has no kernel."""
     if cell.runs_in_parts and clip == math.inf and not flow:
-        return _in_parts(cell, x, state, sizes, start, reverse)
+        return _in_parts(cell, x, state, sizes, start, keep, reverse)
     weights, form, affine = prepare(cell) if prepared is None else prepared
     if form is None or cell.runs_in_parts or (flow and not form.reads_by_one_product):
         return scan_reference(cell, x, state, sizes, start, keep, weights, reverse, note, clip, flow)
@@ -87,14 +87,25 @@ def _scan_form(
     return states, form.ends(h, last, state, sizes, reverse)
 
 
-def _in_parts(cell: Cell, x: Tensor, state: State, sizes: Sequence[int], start: int, reverse: bool) -> Scanned:
-    def run(form: Form, drive: Tensor, state: State, sizes: Sequence[int]) -> tuple[Tensor, Tensor]:
-        (h,), (h_n,) = _scan_form(form, drive, None, state, sizes)
-        return h, h_n
+class _Parts(NamedTuple):
+    """The scans that a cell in parts can use."""
 
+    keep: bool
+
+    def form(self, form: Form, drive: Tensor, state: State, sizes: Sequence[int]) -> Scanned:
+        return _scan_form(form, drive, None, state, sizes, keep=self.keep)
+
+    def cell(self, cell: Cell, x: Tensor, state: State, sizes: Sequence[int]) -> Scanned:
+        return scan_fused(cell, x, state, sizes, keep=self.keep)
+
+
+def _in_parts(
+    cell: Cell, x: Tensor, state: State, sizes: Sequence[int], start: int, keep: bool, reverse: bool
+) -> Scanned:
+    parts = _Parts(keep)
     if not reverse:
-        return cell.in_parts(x, state, sizes, start, run)
-    states, final = cell.in_parts(_flipped(x, sizes), state, sizes, start, run)
+        return cell.in_parts(x, state, sizes, start, parts)
+    states, final = cell.in_parts(_flipped(x, sizes), state, sizes, start, parts)
     return tuple(_flipped(part, sizes) for part in states), final
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from autapse import checks
 from autapse.cells import Cell
 from autapse.forms import State
 from autapse.sequences.batch import SequenceBatch
+from autapse.sequences.steps import at_ends
 from autapse.unfold.base import Unfold, Unfolded, name_of
 from autapse.unfold.reference import scan_reference
 
@@ -48,19 +48,5 @@ class Pointwise(Unfold):
             drive, beside = cell.windowed(cell.drive(rows), initial, batch.sizes)
             states = cell.checked(cell.step(drive, (), cell.prepare(), start), len(rows))
             before = initial[: len(states)]
-            final = (*(_at_ends(*both, batch) for both in zip(states, before, strict=True)), *beside)
+            final = (*(at_ends(rows, batch.sizes, held) for rows, held in zip(states, before, strict=True)), *beside)
         return Unfolded(tuple(batch.reverse(part) for part in states) if reverse else states, final)
-
-
-def _at_ends(states: Tensor, initial: Tensor, batch: SequenceBatch) -> Tensor:  # [N, S], [B, S] -> [B, S]
-    """The states after the last step of each sequence. Those without steps come last, and keep the initial state."""
-    if not batch.sizes:
-        return initial
-    if batch.even:
-        ends = states[len(states) - batch.sizes[-1] :]
-    else:
-        sizes = torch.tensor(batch.sizes)
-        lengths = batch.lengths[: batch.sizes[0]]
-        rows = (sizes.cumsum(0) - sizes)[lengths - 1] + torch.arange(len(lengths))
-        ends = states.index_select(0, rows.to(states.device))
-    return ends if len(ends) == batch.count else torch.cat([ends, initial[len(ends) :].to(ends.dtype)])

@@ -50,7 +50,7 @@ struct autapse_scan {
                             // ugrnn [2H, H]; gru [3H, H]; lstm [4H, O]
     const int64_t* pattern; // sparse: [2, connections], the row and column of each entry of the matrix, [connections]; they are
                             // sorted by row, then by column, and there are no duplicates
-    const void *offset;     // leaky, delayed: threshold [H]; chain [n - 1, H]; gru: b_n [H]; lstm: peepholes [3, H]; or null
+    const void *offset;     // leaky, delayed: threshold [H]; chain [n - 1, H]; gru: b_n [H]; lstm: peepholes [4, H]; or null
     const void *projection; // lstm: [O, H] or null
     const void *alpha;      // leaky, delayed: [H] or [T, K], null for 1; pre-activation: [H]; shared gate: p0, p1 of each step, [T, 2]
     const void *beta;       // leaky, delayed: the same, null for 0; pre-activation: [H]; shared gate: q0, q1, [T, 2]

@@ -9,6 +9,8 @@
 // bits, and a sequence has the same bits alone and in a batch.
 #pragma once
 
+#include <utility>
+
 #include "memory.h"
 #include "product.h"
 
@@ -108,6 +110,16 @@ template <class T> struct SliceOf {
     typedef T type __attribute__((vector_size(slice_height<T> * sizeof(T))));
 };
 
+// The elements of x that the indices of a slot name. Four indices are read as one word, since loads are what takes the
+// time here, and a list of values compiles to better code than a loop.
+template <class T, int... i>
+typename SliceOf<T>::type picked(const T* x, const uint16_t* index, std::integer_sequence<int, i...>) {
+    static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the first index is in the lowest bits of a word");
+    uint64_t words[quotient_up(sizeof...(i), 4)] = {};
+    __builtin_memcpy(words, index, sizeof...(i) * sizeof(uint16_t));
+    return typename SliceOf<T>::type{x[(uint16_t)(words[i / 4] >> (i % 4 * 16))]...};
+}
+
 template <class T> class Sparse {
 public:
     int64_t rows = 0, cols = 0;
@@ -171,12 +183,11 @@ private:
         for (const Run* run = wide.runs; run != wide.runs + wide.run_count; run++) {
             const T* from = x + run->block * wide.width;
             T* to = y + run->slice * wide.height;
-            Slice sum, weight, picked{};
+            Slice sum, weight;
             __builtin_memcpy(&sum, to, sizeof(sum));
             for (int64_t k = 0; k < run->slots; k++, value += wide.height, index += wide.height) {
                 __builtin_memcpy(&weight, value, sizeof(weight));
-                for (int i = 0; i < slice_height<T>; i++) picked[i] = from[index[i]];
-                sum += weight * picked;
+                sum += weight * picked<T>(from, index, std::make_integer_sequence<int, slice_height<T>>());
             }
             __builtin_memcpy(to, &sum, sizeof(sum));
         }

@@ -1,5 +1,5 @@
 // i, f = sigmoid(u + R h + p c), g = tanh(u_g + R_g h); c' = f c + i g
-// o = sigmoid(u_o + R_o h + p_o c'); h' = P (o tanh c'). Peepholes p and projection P are optional.
+// o = sigmoid(u_o + R_o h + p_o c + q_o c'); h' = P (o tanh c'). Peepholes p, q and projection P are optional.
 #pragma once
 
 #include "../form.h"
@@ -18,13 +18,13 @@ template <class T> struct LongShortTerm final : Form<T> {
     // reserve: i, f, g, o; grads: of the four arguments, of the peepholes, then o tanh c' and the gradient of P's product
     LongShortTerm(const autapse_scan& problem, Scratch& scratch)
         : Form<T>(problem, scratch), peepholes(this->in(problem.offset)), projected(problem.projection),
-          peepholes_at(4 * H), product_at(peepholes_at + (peepholes ? 3 * H : 0)), state_at(product_at + H) {
+          peepholes_at(4 * H), product_at(peepholes_at + (peepholes ? 4 * H : 0)), state_at(product_at + H) {
         this->widths(padded<T>(4 * H) + (projected ? padded<T>(O) : 0), 4 * H, projected ? state_at + O : product_at);
         this->linear(this->in(p.matrix), 4 * H, O);
         if (projected) this->linear(this->in(p.projection), O, H);
         this->drive(0, 4 * H, 0);
         this->matrix_gradient(0, 0, 4 * H, Source::previous, 0, O);
-        if (peepholes && p.grad_offset) this->totals.add({this->out(p.grad_offset), peepholes_at, 3 * H});
+        if (peepholes && p.grad_offset) this->totals.add({this->out(p.grad_offset), peepholes_at, 4 * H});
         if (projected && p.grad_projection)
             this->outers.add({this->out(p.grad_projection), state_at, O, Source::grads, product_at, H});
     }
@@ -42,10 +42,11 @@ template <class T> struct LongShortTerm final : Form<T> {
                 if (peepholes) {
                     a_i += lane.load(peepholes + j) * c;
                     a_f += lane.load(peepholes + H + j) * c;
+                    a_o += lane.load(peepholes + 2 * H + j) * c;
                 }
                 Vec<T> i = sigmoid<T>(a_i), f = sigmoid<T>(a_f), g = tanh<T>(a_g);
                 c = f * c + i * g;
-                if (peepholes) a_o += lane.load(peepholes + 2 * H + j) * c;
+                if (peepholes) a_o += lane.load(peepholes + 3 * H + j) * c;
                 Vec<T> o = sigmoid<T>(a_o);
                 lane.store(c_out + j, c);
                 lane.store(product + j, o * tanh<T>(c));
@@ -88,7 +89,7 @@ template <class T> struct LongShortTerm final : Form<T> {
                 Vec<T> squashed = tanh<T>(c), d = total_gradient(lane, dm + r * dm_stride, from, j);
                 Vec<T> dc = total_gradient(lane, dc_row, grad_c, j) + d * o * (T(1) - squashed * squashed);
                 Vec<T> d_o = d * squashed * o * (T(1) - o);
-                if (peepholes) dc += d_o * lane.load(peepholes + 2 * H + j);
+                if (peepholes) dc += d_o * lane.load(peepholes + 3 * H + j);
                 Vec<T> d_i = dc * g * i * (T(1) - i), d_f = dc * c_old * f * (T(1) - f);
                 lane.store(grads + j, d_i);
                 lane.store(grads + H + j, d_f);
@@ -97,9 +98,11 @@ template <class T> struct LongShortTerm final : Form<T> {
                 dc *= f;
                 if (peepholes) {
                     dc += d_i * lane.load(peepholes + j) + d_f * lane.load(peepholes + H + j);
+                    dc += d_o * lane.load(peepholes + 2 * H + j);
                     lane.store(grads + peepholes_at + j, d_i * c_old);
                     lane.store(grads + peepholes_at + H + j, d_f * c_old);
-                    lane.store(grads + peepholes_at + 2 * H + j, d_o * c);
+                    lane.store(grads + peepholes_at + 2 * H + j, d_o * c_old);
+                    lane.store(grads + peepholes_at + 3 * H + j, d_o * c);
                 }
                 lane.store(dc_row + j, dc);
                 if (projected) lane.store(grads + product_at + j, o * squashed);

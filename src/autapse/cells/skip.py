@@ -1,0 +1,129 @@
+"""Skip RNN: any cell that learns which steps to skip."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from autapse import checks
+from autapse.cells.base import Cell, make_cell, uniform_
+from autapse.cells.named import CELLS, cell_class, spec_of
+from autapse.forms import State
+
+
+def binary(chance: Tensor) -> Tensor:
+    """1 where chance ≥ ½, else 0. Its gradient is that of `chance` itself: the straight-through estimator.
+
+    >>> chance = torch.tensor([0.2, 0.5], requires_grad=True)
+    >>> binary(chance).sum().backward()
+    >>> binary(chance).tolist(), chance.grad.tolist()
+    ([0.0, 1.0], [1.0, 1.0])
+    """
+    return (chance >= 0.5).to(chance.dtype) + (chance - chance.detach())
+
+
+class SkipRNN(Cell):
+    """s' = z ∘ step(x, s) + (1 − z) ∘ s, where z = 1 if q ≥ ½ and z = 0 otherwise, with the step of another cell
+
+    Δ = σ(w·s' + b); q' = z·Δ + (1 − z)·(q + min(Δ, 1 − q)). Campos et al. 2018, "Skip RNN", equations 2–6. z decides
+    for a whole sequence and step whether the state s changes. After a step that is used, q is the chance of the next
+    one. While steps are skipped, s and Δ stay, and q grows by Δ until it reaches ½. The gradient passes z as if it were
+    q (straight-through), so all derivatives, also `jacobian`, are those of this estimator.
+
+    The states are those of the other cell, then q, which starts at 1, so that the first step is used, and the number of
+    steps used so far. With `budget` λ, training adds λ·(number of used steps) of each sequence to its loss (equation
+    7). If the other cell has several states, as the LSTM, Δ reads the last one, its cell c. w starts uniform in ±1/√n
+    (ours) and b at 1 (the paper's experiments).
+
+    Args:
+        cell: the other cell: a name with options, as in "lstm" or "gru:reset=before", a class, or a pair of a class and
+            a dict with its options. On the command line a name with options is in brackets.
+        budget: λ, the cost of a used step in the loss of training.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        cell: Any = "gru",
+        budget: float = 0.0,
+        **factory: Any,
+    ):
+        super().__init__(input_size, hidden_size, bias, **factory)
+        kind, options = cell_class(cell)
+        self.cell = spec_of(kind, options)
+        self.budget = checks.number("budget", budget, low=0.0)
+        self.inner = make_cell(kind, input_size, hidden_size, {"bias": bias, **self._factory}, options)
+        if self.inner.stencil != (-1,) or self.inner.is_solved or self.inner.carried_sizes != self.inner.state_sizes:
+            checks.fail("cell", "read the state of one step before, and solve no equation", self.cell, "Try gru.")
+        self.weight_skip = self._parameter(self.inner.state_sizes[-1])  # w
+        self.bias_skip = self._bias(1)
+        self._reset_skip()
+
+    @torch.no_grad()
+    def _reset_skip(self) -> None:
+        uniform_(self.hidden_size, self.weight_skip)
+        if self.bias_skip is not None:
+            self.bias_skip.fill_(1.0)
+
+    def reset_parameters(self) -> None:
+        self.inner.reset_parameters()
+        self._reset_skip()
+
+    @property
+    def state_sizes(self) -> tuple[int, ...]:
+        return (*self.inner.state_sizes, 1, 1)
+
+    def initial_state(self, batch: int, like: Tensor) -> State:
+        return *self.inner.initial_state(batch, like), like.new_ones(batch, 1), like.new_zeros(batch, 1)
+
+    def drive(self, x: Tensor) -> Tensor:
+        return self.inner.drive(x)
+
+    def driver(self) -> Any:
+        return self.inner.driver()
+
+    def prepare(self) -> Any:
+        return self.inner.prepare()
+
+    def step(self, u: Tensor, state: State, weights: Any, t: int) -> State:
+        *before, chance, used = state
+        z = binary(chance)
+        after = self.inner.step(u, tuple(before), weights, t)
+        states = [z * new + (1 - z) * old for new, old in zip(after, before, strict=True)]
+        growth = torch.sigmoid(self._logit(states[-1]))
+        skipped = chance + torch.minimum(growth, 1 - chance)
+        return *states, z * growth + (1 - z) * skipped, used + z
+
+    def _logit(self, state: Tensor) -> Tensor:  # [B, S] -> [B, 1]
+        logit = state @ self.weight_skip.unsqueeze(-1)
+        return logit if self.bias_skip is None else logit + self.bias_skip
+
+    def penalty(self, state: State) -> Tensor | None:  # [B]
+        """λ·(number of used steps); None without a budget."""
+        return self.budget * state[-1].squeeze(-1) if self.budget else None
+
+    def output(self, state: State) -> Tensor:
+        return self.inner.output(state[: len(self.inner.state_sizes)])
+
+    @property
+    def output_size(self) -> int:
+        return self.inner.output_size
+
+    @property
+    def outputs_state(self) -> bool:
+        return self.inner.outputs_state
+
+    @property
+    def depends_on_position(self) -> bool:  # type: ignore[override]
+        return self.inner.depends_on_position
+
+    @property
+    def draws(self) -> bool:  # type: ignore[override]
+        return self.inner.draws
+
+
+CELLS[SkipRNN.__name__.lower()] = SkipRNN
