@@ -15,6 +15,7 @@ import math
 import random
 import sys
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -23,6 +24,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 from torch.nn.utils.rnn import PackedSequence
 
 if __name__ == "__main__":
@@ -157,15 +159,16 @@ def random_scan(rng: random.Random) -> tuple[Operands, Tensor, Kind]:
     if rng.random() < 0.005:  # several threads, several chunks
         hidden, lengths = rng.randint(30, 70), sorted((rng.randint(1, 60) for _ in range(30)), reverse=True)
     sizes = torch.tensor(running(lengths), dtype=torch.int64)
-    activation = rng.randrange(len(ACTIVATIONS) - (form not in ("leaky", "delayed")))
+    activation = rng.randrange(len(KERNELS[code].activations))
     dtype = torch.float64 if ACTIVATIONS[activation] in ("relu", "modrelu") else rng.choice(DTYPES)
-    inner = rng.randint(1, 3) if form in ("leaky", "chain", "delayed") else 1
+    inner = rng.randint(1, 3) if form in ("leaky", "chain", "delayed", "linear") else 1
+    cells = form == "lstm" or (form == "linear" and rng.random() < 0.5)
     reverse = len(set(sizes.tolist())) == 1 and rng.random() < 0.5
     skip = form == "chain" and rng.random() < 0.5
     delays = tuple(rng.sample(range(2, 13), rng.randint(1, 3))) if form == "delayed" else ()
     clip, flow = rng.choice((math.inf, math.inf, 0.1, 1.0)), rng.choice((0.0, 0.0, 0.0, 0.1))
     kind = Kind(code, activation, inner, rng.random() < 0.5, rng.random() < 0.5, reverse, skip, delays, clip)
-    rows, batch, steps, G = int(sizes.sum()), len(lengths), len(sizes), KERNELS[code].gates * hidden
+    rows, batch, steps, G = int(sizes.sum()), len(lengths), len(sizes), KERNELS[code].drive_parts(kind, cells) * hidden
 
     def values(*shape: int, scale: float = 1.0) -> Tensor:
         return scale * torch.randn(shape, dtype=dtype)
@@ -180,6 +183,7 @@ def random_scan(rng: random.Random) -> tuple[Operands, Tensor, Kind]:
     given |= {"x": values(rows, G if weight is None else inputs), "h0": values(batch, outputs)}
     square = (hidden, hidden)
     shapes = {"chain": (inner, *square), "lstm": (4 * hidden, outputs), "delayed": (1 + len(delays), *square)}
+    shapes["linear"] = (inner * hidden, hidden)
     shape = shapes.get(form, (G, hidden))
     given["matrix"] = values(*((hidden, hidden) if form == "shared_gate" else shape), scale=0.5 / hidden**0.5)
     match form:
@@ -202,6 +206,8 @@ def random_scan(rng: random.Random) -> tuple[Operands, Tensor, Kind]:
             given |= {name: values(1, 2, scale=0.3).expand(steps, 2).clone() for name in ("alpha", "beta")}
         case "gru" if kind.reset_after:
             given["offset"] = maybe(hidden)
+        case "linear":  # else values grow with the steps
+            given |= {"x": 0.3 * given["x"], "c0": values(batch, hidden) if cells else None}
         case "lstm":
             given |= {"c0": values(batch, hidden), "offset": maybe(4, hidden)}
             if outputs != hidden or rng.random() < 0.2:
@@ -242,7 +248,7 @@ def change_scan(rng: random.Random, operands: Operands, sizes: Tensor, kind: Kin
             return operands, damaged_counts(rng, sizes), kind
         case 1:
             field = rng.choice(("form", "activation", "inner"))
-            few = range(-1, 9) if field != "inner" else range(-1, 4)
+            few = range(-1, 10) if field != "inner" else range(-1, 4)
             return operands, sizes, kind._replace(**{field: rng.choice((*few, *ODD_NUMBERS))})
         case 2:
             field = rng.choice(("reset_after", "per_step", "reverse", "skip"))
@@ -348,6 +354,43 @@ def compare_gradients(operands: Operands, sizes: Tensor, kind: Kind) -> None:
         near(found, expected, gradient=True)
     except AssertionError as problem:
         raise WrongError(f"gradient of {describe(operands, sizes, kind)}: {problem}") from None
+
+
+def fuzz_tangent(rng: random.Random) -> str:
+    """The forward derivative of a right call, against that of the reference."""
+    operands, sizes, kind = random_scan(rng)
+    form = KERNELS[kind.form]
+    if not form.from_operands(operands, kind).has_tangent:  # type: ignore[attr-defined]
+        return RIGHT
+    if rng.random() < 0.3:
+        operands = Operands(*(None if t is None else strange(rng, t) for t in operands))
+    with torch.no_grad(), warnings.catch_warnings(), forward_ad.dual_level():
+        warnings.simplefilter("ignore", DeprecationWarning)  # torch's own, in its first use of dual numbers
+        duals = Operands(*(moved(rng, t, same=form.name == "shared_gate") for t in operands))
+        found = ops.scan(duals, sizes, kind, keep_cells=True, save=True)[:4]
+        expected = form.reference_scan(duals, sizes, kind)
+        pairs = [(tangent_of(f), tangent_of(e)) for f, e in zip(found, expected, strict=True) if e is not None]
+    call = f"tangent of {describe(operands, sizes, kind)}"
+    try:
+        near([f for f, _ in pairs], [e for _, e in pairs], gradient=True)
+    except AssertionError as problem:
+        raise WrongError(f"{call}: {problem}") from None
+    return RIGHT
+
+
+def tangent_of(tensor: Tensor) -> Tensor:
+    value, tangent = forward_ad.unpack_dual(tensor)
+    return torch.zeros_like(value) if tangent is None else tangent
+
+
+def moved(rng: random.Random, tensor: Tensor | None, same: bool) -> Any:
+    """A tensor with a random tangent, or without one; `same`: pairs of coefficients move alike at each step."""
+    if tensor is None or not tensor.is_floating_point() or rng.random() < 0.3:
+        return tensor
+    tangent = torch.randn_like(tensor)
+    if same and tensor.shape[-1:] == (2,) and len(tensor):
+        tangent = tangent[:1].expand(tensor.shape).clone()
+    return forward_ad.make_dual(tensor, tangent)
 
 
 # Layers -------------------------------------------------------------------------------------------------------------
@@ -583,6 +626,7 @@ def fuzz_heads(rng: random.Random) -> str:
 TARGETS: dict[Callable[[random.Random], str], int] = {  # how often each is tried
     fuzz_scan: 8,
     fuzz_gradient: 6,
+    fuzz_tangent: 3,
     fuzz_implicit: 4,
     fuzz_tridiagonal: 2,
     fuzz_heads: 2,

@@ -93,7 +93,7 @@ def test_half_precision_in_all_operands() -> None:
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("form", n) for n in (-1, 8, 2**31, 2**32 + 4, -(2**63))]
+    [("form", n) for n in (-1, len(KERNELS), 2**31, 2**32 + 4, -(2**63))]
     + [("activation", n) for n in (-1, 4, 5, 2**32)]
     + [("inner", n) for n in (-100, 0, 2, 2**20 + 1, 2**62)],
 )

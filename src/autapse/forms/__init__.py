@@ -5,6 +5,7 @@ from autapse.forms.base import Affine, Form, State
 from autapse.forms.delays import Delays
 from autapse.forms.gru import GatedRecurrent, GlobalGates
 from autapse.forms.leaky import Leaky
+from autapse.forms.linear import LinearRecurrence
 from autapse.forms.lstm import LongShortTerm
 from autapse.forms.pre_activation import PreActivation
 from autapse.forms.shared_gate import SharedGate
@@ -21,6 +22,7 @@ __all__ = [
     "GatedRecurrent",
     "GlobalGates",
     "Leaky",
+    "LinearRecurrence",
     "LongShortTerm",
     "PreActivation",
     "SharedGate",
@@ -31,4 +33,7 @@ __all__ = [
 ]
 
 # The forms that have a kernel, in the order of native/src/abi.h.
-KERNELS[:] = Leaky, Transitions, SharedGate, UpdateGate, GatedRecurrent, LongShortTerm, Delays, PreActivation
+KERNELS[:] = (
+    *(Leaky, Transitions, SharedGate, UpdateGate, GatedRecurrent, LongShortTerm, Delays, PreActivation),
+    LinearRecurrence,
+)

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from autapse.forms.around import Around, around
 from autapse.gradient.at_states import clipped_at_states
-from autapse.native.operands import ACTIVATIONS, Extent, FormOperands, Kind, Operands, Shapes
+from autapse.native.operands import ACTIVATIONS, KERNELS, Extent, FormOperands, Kind, Operands, Shapes, Stretch
 from autapse.sequences.walk import walk
 
 State = tuple[Tensor, ...]
@@ -91,6 +92,42 @@ class Form:
         weight, bias = (None, None) if affine is None else affine
         h0, c0 = state if len(state) > 1 else (state[0], None)
         return Operands(x, weight, bias, h0, c0, *operands), kind
+
+    @classmethod
+    def drive_parts(cls, kind: Kind, cells: bool) -> int:
+        """Parts of the drive, each H columns wide; `cells`: whether there is a second state."""
+        return cls.gates
+
+    # The forward derivative -------------------------------------------------------------------------------------
+
+    @property
+    def has_tangent(self) -> bool:
+        """Whether `linearised` gives the forward derivative of a scan."""
+        return False
+
+    def linearised(self, at: Around, moved: Operands) -> tuple[Tensor, ...]:
+        """The parts of the drive of the `linear` form whose states are the forward derivative, each [N, H].
+
+        Args:
+            at: what the scan read and computed at some rows.
+            moved: the tangents of the operands.
+        """
+        raise NotImplementedError(f"The kernel of the form {self.name} has no forward derivative.")
+
+    @classmethod
+    def tangent_operands(
+        cls, operands: Operands, tangents: Operands, stretch: Stretch, state: Sequence[Tensor], kind: Kind
+    ) -> tuple[Operands, Kind]:
+        """The linear scan over a stretch whose states are the forward derivative; it starts from `state`."""
+        form = cls.from_operands(operands, kind)
+        if not form.has_tangent:
+            raise NotImplementedError(f"The kernel of this {cls.name} has no forward derivative.")
+        drive = torch.cat(form.linearised(around(operands, tangents, stretch), tangents), dim=-1)
+        h, c = (*state, None)[:2]
+        count = len(operands.matrix) // operands.matrix.shape[1]
+        code = next(n for n, other in enumerate(KERNELS) if other.name == "linear")
+        moved = Operands(drive, None, None, h, c, operands.matrix, None, None, None, None)  # type: ignore[arg-type]
+        return moved, Kind(code, inner=count, reverse=kind.reverse)
 
     def ends(self, h: Tensor, last: State, state: State, sizes: Sequence[int], reverse: bool) -> State:
         """All that sequences carry at their ends, from the states h of all steps and the last states."""

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from autapse.forms.around import Around
 from autapse.forms.base import Form, State, diagonal, rows
 from autapse.native.operands import KERNELS, Extent, FormOperands, Kind, Operands, Shapes
 
@@ -57,6 +58,19 @@ class GatedRecurrent(Form):
         r, z, *_ = self._gates(u, h)
         R_r, R_z, _ = self.matrix.chunk(3)
         return rows(r * (1 - r), R_r), rows(z * (1 - z), R_z)
+
+    @property
+    def has_tangent(self) -> bool:
+        return self.reset_after
+
+    def linearised(self, at: Around, moved: Operands) -> tuple[Tensor, ...]:
+        r, z, n, inner = at.reserve.chunk(4, dim=-1)
+        u_r, u_z, u_n = at.drive.chunk(3, dim=-1)
+        m_r, m_z, m_n = at.product.chunk(3, dim=-1)
+        by_n = (1 - z) * (1 - n * n)
+        a_r, a_z, a_n = by_n * inner * r * (1 - r), (at.h - n) * z * (1 - z), by_n * r
+        inside = m_n if moved.offset is None else m_n + moved.offset
+        return a_r * (u_r + m_r) + a_z * (u_z + m_z) + by_n * u_n + a_n * inside, z, a_r, a_z, a_n
 
     def operands(self, steps: int, start: int) -> tuple[FormOperands, Kind]:
         kind = Kind(KERNELS.index(GatedRecurrent), reset_after=self.reset_after)

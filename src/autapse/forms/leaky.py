@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from autapse.forms.activations import ACTIVATIONS, modrelu
+from autapse.forms.around import Around
 from autapse.forms.base import Form, State, diagonal, rows
 from autapse.native import operands as native
 from autapse.native.operands import Extent, FormOperands, Kind, Operands, Shapes, check_shape
@@ -86,6 +87,22 @@ class Leaky(Form):
             by_state, by_drive = one @ by_state, one @ by_drive + diagonal(slope)
             h = _mix(y, h, alpha, beta)
         return by_state, by_drive
+
+    @property
+    def has_tangent(self) -> bool:
+        return self.inner_steps == 1 and self.pattern is None
+
+    def linearised(self, at: Around, moved: Operands) -> tuple[Tensor, ...]:
+        alpha, beta = self._mixing_at(at.step, 0)
+        y = at.reserve if at.reserve.shape[1] else at.new_h
+        a = alpha * self._slope(y)
+        b = a * (at.drive + at.product)
+        for tangent, value in ((moved.alpha, y), (moved.beta, at.h)):
+            if tangent is not None:
+                b = b + _of_rows(tangent, at.step, 0) * value
+        if moved.offset is not None:
+            b = b + alpha * torch.sign(y) * moved.offset
+        return b, beta * torch.ones_like(y), a
 
     def operands(self, steps: int, start: int) -> tuple[FormOperands, Kind]:
         alpha, beta, per_step = self._mixing(steps, start)

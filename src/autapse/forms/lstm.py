@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from autapse.forms.around import Around
 from autapse.forms.base import Form, State, diagonal, rows
 from autapse.native.operands import KERNELS, Extent, FormOperands, Kind, Operands, Shapes
 
@@ -55,6 +56,24 @@ class LongShortTerm(Form):
         if self.projection is not None:
             h_by_h, h_by_c = self.projection @ h_by_h, self.projection @ h_by_c
         return torch.cat([torch.cat([h_by_h, h_by_c], dim=-1), torch.cat([c_by_h, c_by_c], dim=-1)], dim=-2)
+
+    @property
+    def has_tangent(self) -> bool:
+        return self.projection is None
+
+    def linearised(self, at: Around, moved: Operands) -> tuple[Tensor, ...]:
+        i, f, g, o = at.reserve.chunk(4, dim=-1)
+        squashed = torch.tanh(at.new_c)
+        e_i, e_f, e_g, e_o = (at.drive + at.product).chunk(4, dim=-1)
+        a_i, a_f, a_g, a_o = g * i * (1 - i), at.c * f * (1 - f), i * (1 - g * g), squashed * o * (1 - o)
+        through, by_c, past = f, o * (1 - squashed * squashed), torch.zeros_like(f)
+        if self.peepholes is not None:
+            p_i, p_f, p_o, q_o = self.peepholes
+            through, by_c, past = through + a_i * p_i + a_f * p_f, by_c + a_o * q_o, a_o * p_o
+        if moved.offset is not None:
+            m_i, m_f, m_o, m_q = moved.offset
+            e_i, e_f, e_o = e_i + m_i * at.c, e_f + m_f * at.c, e_o + m_o * at.c + m_q * at.new_c
+        return a_i * e_i + a_f * e_f + a_g * e_g, through, a_i, a_f, a_g, a_o, a_o * e_o, by_c, past
 
     def operands(self, steps: int, start: int) -> tuple[FormOperands, Kind]:
         return FormOperands(self.matrix, self.peepholes, self.projection), Kind(KERNELS.index(LongShortTerm))

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from autapse.forms.around import Around
 from autapse.forms.base import Form, State, diagonal, rows
 from autapse.native.operands import KERNELS, Extent, FormOperands, Kind, Operands, Shapes
 
@@ -47,6 +48,22 @@ class SharedGate(Form):
         through_gate = z * (1 - z) * (self.candidate[1] * c + self.carry[1] * h)
         through_candidate = self._affine(self.candidate, z) * (1 - c * c)
         return rows(through_gate + through_candidate, self.matrix) + diagonal(self._affine(self.carry, z))
+
+    @property
+    def has_tangent(self) -> bool:
+        return True
+
+    def linearised(self, at: Around, moved: Operands) -> tuple[Tensor, ...]:
+        z, c = at.reserve.chunk(2, dim=-1)
+        u_z, u_c = at.drive.chunk(2, dim=-1)
+        by_z = z * (1 - z) * (self.candidate[1] * c + self.carry[1] * at.h)
+        by_c = self._affine(self.candidate, z) * (1 - c * c)
+        b = by_z * (u_z + at.product) + by_c * (u_c + at.product)
+        for pairs, value in ((moved.alpha, c), (moved.beta, at.h)):
+            if pairs is not None:
+                first, second = pairs[at.step].unsqueeze(-1).unbind(1)
+                b = b + (first + second * z) * value
+        return b, self._affine(self.carry, z), by_z + by_c
 
     def operands(self, steps: int, start: int) -> tuple[FormOperands, Kind]:
         alpha, beta = (self._each_step(pair, steps) for pair in (self.candidate, self.carry))

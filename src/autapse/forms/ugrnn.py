@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from autapse.forms.around import Around
 from autapse.forms.base import Form, State, diagonal, rows
 from autapse.native.operands import KERNELS, Extent, FormOperands, Kind, Operands, Shapes
 
@@ -40,6 +41,16 @@ class UpdateGate(Form):
         c, g = self._gates(u, h)
         R_c, R_g = self.matrix.chunk(2)
         return diagonal(g) + rows((h - c) * g * (1 - g), R_g) + rows((1 - g) * (1 - c * c), R_c)
+
+    @property
+    def has_tangent(self) -> bool:
+        return True
+
+    def linearised(self, at: Around, moved: Operands) -> tuple[Tensor, ...]:
+        c, g = at.reserve.chunk(2, dim=-1)
+        e_c, e_g = (at.drive + at.product).chunk(2, dim=-1)
+        a_c, a_g = (1 - g) * (1 - c * c), (at.h - c) * g * (1 - g)
+        return a_c * e_c + a_g * e_g, g, a_c, a_g
 
     def operands(self, steps: int, start: int) -> tuple[FormOperands, Kind]:
         return FormOperands(self.matrix), Kind(KERNELS.index(UpdateGate))

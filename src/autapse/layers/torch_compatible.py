@@ -13,7 +13,7 @@ from autapse import cells, checks
 from autapse.cells import Cell
 from autapse.cells.base import borrow, cell_options
 from autapse.layers.recurrent import Layer, Run, check_parameters, check_state, shapes_of
-from autapse.native.dispatch import kernels_serve
+from autapse.native.dispatch import in_forward_mode, kernels_serve
 from autapse.sequences.batch import SequenceBatch, check_input
 from autapse.unfold import Scan
 
@@ -100,6 +100,7 @@ class TorchLayer(Layer):
     def _as_torch(self) -> bool:
         """Whether torch's op can do what this layer does."""
         transformed = torch._C._are_functorch_transforms_active()  # torch's ops have no rule for vmap
+        transformed |= in_forward_mode() and not torch.is_grad_enabled()  # nor, without a graph, for forward mode
         return not (isinstance(self.hidden_size, list) or transformed or self.strategy != SCAN)
 
     def _flat_weights(self) -> list[Tensor]:

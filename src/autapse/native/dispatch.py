@@ -10,10 +10,16 @@ from autapse.native import library
 from autapse.native.operands import DTYPES
 
 
-def kernels_serve(x: Tensor, *others: Tensor) -> bool:
+def in_forward_mode() -> bool:
+    """Whether tensors may have forward derivatives."""
+    return forward_ad._current_level >= 0
+
+
+def kernels_serve(x: Tensor, *others: Tensor, have_tangents: bool = False) -> bool:
     """Whether the kernels can take these tensors, in the current state of PyTorch. If not, the reference can.
 
-    Every caller that has both a kernel and a reference asks here.
+    Every caller that has both a kernel and a reference asks here. `have_tangents`: its kernels have forward
+    derivatives. They have no graph, so that the reference must serve where autograd records one.
     """
     if not x.is_cpu:
         return False
@@ -28,7 +34,7 @@ def kernels_serve(x: Tensor, *others: Tensor) -> bool:
         dtype in DTYPES
         and not torch.is_autocast_enabled("cpu")
         and not torch._C._are_functorch_transforms_active()  # vmap and others look inside an op
-        and forward_ad._current_level < 0
+        and (not in_forward_mode() or (have_tangents and not torch.is_grad_enabled()))
     )
 
 

@@ -58,7 +58,7 @@ class Kind(NamedTuple):
 
     form: int  # index into KERNELS
     activation: int = 0  # index into ACTIVATIONS
-    inner: int = 1  # inner steps of a leaky form, maps of a chain
+    inner: int = 1  # inner steps of a leaky form, maps of a chain, products of a linear form
     reset_after: bool = True
     per_step: bool = False  # leaky: alpha and beta are [T, K], not [H]
     reverse: bool = False  # the last step comes first; for sequences of one length
@@ -80,6 +80,16 @@ class Extent(NamedTuple):
     cells: bool  # whether there is a second state, c
 
 
+class Stretch(NamedTuple):
+    """What a scan read and computed at a few steps."""
+
+    rows: tuple[int, int]  # from the first row to the last one, exclusive
+    before: Sequence[Tensor]  # [N, H] each: h, and c if there are cells, before each row
+    after: Sequence[Tensor]  # the same after it
+    reserve: Tensor  # [N, columns]
+    step: Tensor  # [N], the position of each row
+
+
 Shape = Sequence[int]
 Shapes = dict[str, Shape]  # name of an operand -> its shape
 
@@ -88,10 +98,14 @@ class KernelForm(Protocol):
     """What this folder needs to know about a form that has a kernel. The classes in autapse.forms provide it."""
 
     name: ClassVar[str]
-    gates: ClassVar[int]  # parts of the drive, each H columns wide
     activations: ClassVar[Sequence[str]]  # first ones of ACTIVATIONS
     most_inner: ClassVar[int]
     most_delays: ClassVar[int]
+
+    @classmethod
+    def drive_parts(cls, kind: Kind, cells: bool) -> int:
+        """Parts of the drive, each H columns wide; `cells`: whether there is a second state."""
+        ...
 
     @staticmethod
     def has_one_product(kind: Kind, projected: bool) -> bool:
@@ -106,6 +120,13 @@ class KernelForm(Protocol):
     @classmethod
     def reference_scan(cls, operands: Operands, sizes: Tensor, kind: Kind) -> Sequence[Tensor | None]:
         """h, h_n, c and c_n of the scan in plain PyTorch, which autograd can differentiate twice."""
+        ...
+
+    @classmethod
+    def tangent_operands(
+        cls, operands: Operands, tangents: Operands, stretch: Stretch, state: Sequence[Tensor], kind: Kind
+    ) -> tuple[Operands, Kind]:
+        """The linear scan over a stretch whose states are the forward derivative; it starts from `state`."""
         ...
 
 
@@ -175,7 +196,7 @@ def _check_kind(kind: Kind) -> None:
 def _shapes_of(kind: Kind, extent: Extent, given: dict[str, Any]) -> tuple[Shapes, Shapes]:  # needed, optional
     """The shape of every operand that a form has; src/abi.h says the same in words."""
     form, has_weight = KERNELS[kind.form], given["weight"] is not None
-    G = form.gates * extent.hidden
+    G = form.drive_parts(kind, extent.cells) * extent.hidden
     needed: Shapes = {"x": (extent.rows, extent.inputs if has_weight else G), "h0": (extent.batch, extent.outputs)}
     optional: Shapes = {"weight": (G, extent.inputs)} | ({"bias": (G,)} if has_weight else {})
     own, own_optional = form.operand_shapes(kind, extent, given)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from autapse import checks
 from autapse.native import library
@@ -31,6 +32,7 @@ from autapse.native.operands import (
     check_shapes,
     dense,
 )
+from autapse.native.tangent import push
 
 Scan = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]  # h, h_n, c, c_n, reserve; empty if there is none
 
@@ -55,10 +57,11 @@ _library.define(
 
 
 def scan(operands: Operands, sizes: Tensor, kind: Kind, keep_cells: bool, save: bool) -> Scan:
-    """The states of all steps and at the ends; `save` keeps what a backward pass needs."""
+    """The states of all steps and at the ends; `save` keeps what a backward pass or a forward derivative needs."""
     if not is_plain(*operands, sizes):
         return torch.ops.autapse.scan(*operands, sizes, *kind, keep_cells, save)
-    if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in operands):
+    tracked = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in operands)
+    if tracked or forward_ad._current_level >= 0:
         return _Differentiable.apply(*operands, sizes, *kind, keep_cells, save)
     return _forward(operands, sizes, kind, keep_cells, save, shared=True)
 
@@ -277,6 +280,7 @@ class _Differentiable(torch.autograd.Function):
                 results = torch.ops.autapse.scan.default(*arguments)
         h, _, c, _, reserve = results
         ctx.save_for_backward(h, c, reserve, sizes, *operands)
+        ctx.save_for_forward(h, c, reserve, sizes, *operands)
         ctx.kind, ctx.saved = kind, save
         ctx.mark_non_differentiable(reserve)
         ctx.set_materialize_grads(False)
@@ -298,6 +302,15 @@ class _Differentiable(torch.autograd.Function):
         else:
             results = torch.ops.autapse.scan_backward(*saved, *operands, sizes, *kind, needed)
         return *(g if wanted else None for g, wanted in zip(results, needed, strict=True)), *rest
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> tuple[Tensor | None, ...]:
+        """The forward derivative: one more scan, which is linear."""
+        if not ctx.saved or torch.is_grad_enabled():
+            raise RuntimeError("The forward derivative of a scan needs save=True and torch.no_grad().")
+        h, c, reserve, sizes, *inputs = ctx.saved_tensors
+        moved = Operands(*tangents[: len(Operands._fields)])
+        return *push(_forward, Operands(*inputs), moved, (h, c, reserve), sizes, ctx.kind), None
 
 
 def _second_order(

@@ -32,8 +32,15 @@ class TrainingConfig:
     """Sequences per update, over all processes together; for text: number of parallel streams."""
     bucket: bool = True
     """If sequences differ in length, make batches of similar lengths, in another order each epoch."""
-    optimizer: Literal["sgd", "momentum", "nesterov", "adam", "adamw", "rmsprop", "adagrad"] = "adam"
-    """The optimizer; momentum and nesterov are SGD with momentum."""
+    optimizer: Literal["sgd", "momentum", "nesterov", "adam", "adamw", "rmsprop", "adagrad", "hessian-free"] = "adam"
+    """The optimizer; momentum and nesterov are SGD with momentum. hessian-free chooses the length of its steps
+    itself, and needs large batches."""
+    damping: float = 1.0
+    """Initial damping λ of hessian-free, which then follows the Levenberg–Marquardt rule."""
+    structural_damping: float = 0.0
+    """Weight μ of the change of the states in the damping of hessian-free."""
+    cg_steps: int = 100
+    """Largest number of conjugate gradient steps per update of hessian-free."""
     momentum: float = 0.9
     """Momentum of the optimizers momentum and nesterov; with momentum_schedule sutskever, its largest value."""
     momentum_schedule: Literal["constant", "sutskever"] = "constant"
@@ -110,6 +117,7 @@ class TrainingConfig:
         checks.number("learning_rate", self.learning_rate, above=0.0)
         checks.number("weight_decay", self.weight_decay, low=0.0)
         self._check_momentum()
+        self._check_curvature()
         checks.number("orthogonality", self.orthogonality, low=0.0)
         for name in ("warmup", "label_smoothing", "average"):
             checks.number(name, getattr(self, name), low=0.0, high=1.0)
@@ -137,6 +145,21 @@ class TrainingConfig:
             checks.fail("momentum", "be above 0 and below 1", self.momentum, 'Use optimizer="sgd" for none.')
         if self.optimizer not in WITH_MOMENTUM:
             self._check_unused("momentum", "momentum_schedule", rule=f"be unset with optimizer={self.optimizer!r}")
+
+    def _check_curvature(self) -> None:
+        checks.number("damping", self.damping, above=0.0)
+        checks.number("structural_damping", self.structural_damping, low=0.0)
+        checks.integer("cg_steps", self.cg_steps, minimum=1)
+        rule = f"be unset with optimizer={self.optimizer!r}"
+        if self.optimizer != "hessian-free":
+            self._check_unused("damping", "structural_damping", "cg_steps", rule=rule)
+            return
+        self._check_unused("orthogonality", "information_flow", "clip_hidden", "random_above", rule=rule)
+        self._check_unused("schedule", "warmup", "clip_value", rule=f"{rule}, which chooses its steps itself")
+        for name, own in (("learning_rate", 1.0), ("clip_norm", None)):
+            if getattr(self, name) != own:
+                self._check_unused(name, rule=f"{rule}, which chooses its steps itself")
+                object.__setattr__(self, name, own)
 
     def _check_unused(self, *names: str, rule: str) -> None:
         """These settings must have their defaults."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -25,12 +25,13 @@ from autapse.training.amounts import augmentation
 from autapse.training.average import Average, averaged
 from autapse.training.clipping import clip, finite
 from autapse.training.config import RunConfig
+from autapse.training.curvature import LocalProblem, check_curvature
 from autapse.training.evaluation import Scores, measure
 from autapse.training.feeds import Batch, Tensors, in_order, make_feed
 from autapse.training.log import Quiet, Show
 from autapse.training.model import make_model
 from autapse.training.objectives import objective, of_each, training_loss, weighted
-from autapse.training.optimizers import make_optimizer, set_rates
+from autapse.training.optimizers import make_optimizer, set_rates, update
 from autapse.training.penalties import check_orthogonality, orthogonality
 from autapse.training.progress import RunProgress
 from autapse.training.rescue import Diverged, random_step
@@ -102,6 +103,8 @@ class Loop:
         if self.train_data.carry and self.model.depends_on_position:
             rule = "be the same at every step if the state is carried from span to span"
             checks.fail("cell", rule, config.model.cell, "Use eta=shared, or --no-carry to start every span from zero.")
+        if self.settings.optimizer == "hessian-free":
+            check_curvature(self.model, self.world.size, self.settings.structural_damping)
         if self.settings.orthogonality:
             check_orthogonality(self.model, config.model.cell)
         self.parameters = list(self.model.parameters())
@@ -171,7 +174,7 @@ class Loop:
             self._step_randomly(rate)
         elif finite(norm):
             set_rates(self.optimizer, settings, rate, momentum(settings, progress.step, self.steps, seconds))
-            self._update()
+            self._update(indices)
         else:
             self._rescue(rate, indices)
         self.optimizer.zero_grad(set_to_none=True)
@@ -192,21 +195,43 @@ class Loop:
     def _backward(self, indices: list[int]) -> float:
         """Compute gradients of the mean loss over the global batch; return this process's part of that mean."""
         share = self.world.share(indices)
-        batch = self.feed.batch(self.progress.step, share)
-        batch, mixed = augment.change_batch(batch, self.amounts, self.train_data.per_step)
-        count = self.world.total(self.objective.count(batch))
+        batch, mixed, count = self._batch(share)
         with augment.changed_inputs(self.model, self.amounts), DRAWS.noted() as draws, PENALTIES.noted() as paid:
-            output = self._output(batch, share)
-        loss = weighted(self.objective.loss, output, batch.targets, batch.weights) / count
-        if mixed is not None:
-            other = weighted(self.objective.loss, output, mixed.targets, mixed.weights) / count
-            loss = (1 - mixed.share) * loss + mixed.share * other
+            output = self._output(batch, share, self.model)
+        loss = self._loss(batch, mixed, count, output)
         self._note_solves()
         learned = loss + self._reinforced(draws, output, batch, mixed, count) if draws else loss
         penalty = self._penalty(paid)
         (learned if penalty is None else learned + len(share) / len(indices) * penalty).backward()
         self.world.add_up([p.grad for p in self.parameters if p.grad is not None])
         return float(loss.detach())
+
+    def _batch(self, share: Sequence[int]) -> tuple[Batch, augment.Mixed | None, float]:
+        """Some sequences of this step, changed at random, and the number of targets of the global batch."""
+        batch = self.feed.batch(self.progress.step, list(share))
+        batch, mixed = augment.change_batch(batch, self.amounts, self.train_data.per_step)
+        return batch, mixed, self.world.total(self.objective.count(batch))
+
+    def _loss(self, batch: Batch, mixed: augment.Mixed | None, count: float, output: Any) -> Tensor:
+        """The mean loss of a batch."""
+        loss = weighted(self.objective.loss, output, batch.targets, batch.weights) / count
+        if mixed is not None:
+            other = weighted(self.objective.loss, output, mixed.targets, mixed.weights) / count
+            loss = (1 - mixed.share) * loss + mixed.share * other
+        return loss
+
+    def _problem(self, indices: list[int]) -> LocalProblem:
+        """The loss of this step's batch as a function of the weights, with the same random numbers at each call."""
+        settings = self.settings
+
+        def evaluate(call: Callable[..., Any], sequences: Sequence[int]) -> Any:
+            torch.manual_seed(_seed(settings.seed, self.progress.step, self.world.rank))
+            batch, mixed, count = self._batch(sequences)
+            with augment.changed_inputs(self.model, self.amounts):
+                return self._output(batch, list(sequences), call), partial(self._loss, batch, mixed, count)
+
+        states = getattr(self.model, "layer", None) if settings.structural_damping else None
+        return LocalProblem(self.model, evaluate, indices, states, settings.weight_decay)
 
     def _reinforced(
         self, draws: list[Tensor], output: Tensor, batch: Batch, mixed: augment.Mixed | None, count: float
@@ -228,13 +253,13 @@ class Loop:
             terms.append(self.settings.orthogonality * orthogonality(self.model))
         return torch.stack(terms).sum() if terms else None
 
-    def _output(self, batch: Batch, sequences: list[int]) -> Tensor:
+    def _output(self, batch: Batch, sequences: list[int], call: Callable[..., Any]) -> Tensor:
         keys = {} if self.model.solutions is None else {"keys": sequences}
         if self.model.feeds_back:
-            return self.model(batch.inputs, batch.lengths, targets=batch.padded_targets, **keys)
+            return call(batch.inputs, batch.lengths, targets=batch.padded_targets, **keys)
         if not self.model.carries:
-            return self.model(batch.inputs, batch.lengths, **keys)
-        output, state = self.model(batch.inputs, batch.lengths, state=None if batch.fresh else self.carried)
+            return call(batch.inputs, batch.lengths, **keys)
+        output, state = call(batch.inputs, batch.lengths, state=None if batch.fresh else self.carried)
         self.carried = mapped(Tensor.detach, state)  # gradients do not reach back into the piece before
         return output
 
@@ -246,8 +271,8 @@ class Loop:
                 self.show.note(f"Some sequences were not solved at step {self.progress.step}; they give no gradient.")
             self.progress.unsolved += int((~solved).sum())
 
-    def _update(self) -> None:
-        self.optimizer.step()
+    def _update(self, indices: list[int]) -> None:
+        update(self.optimizer, partial(self._problem, indices))
         self.progress.rescues_in_a_row = 0
 
     def _step_randomly(self, rate: float) -> None:

@@ -29,10 +29,10 @@ class Observed(NamedTuple):
 class OnlineLearner:
     """P_t = J_t·P_{t−1} + ∂s_t/∂θ, and ∂L_t/∂θ = ∂L_t/∂s_t·P_t, with J_t = ∂s_t/∂s_{t−1}
 
-    s_t is the state of all layers, θ are their weights, and P_t = ds_t/dθ is the influence matrix. It has as many rows as
-    there are states and as many columns as there are weights, so this is for small networks: with n units, a step of a
-    network of n² weights takes about n⁴ operations. Nothing is kept of earlier steps. If the weights do not change, the sum
-    of the gradients is that of back-propagation through time.
+    s_t is the state of all layers, θ are their weights, and P_t = ds_t/dθ is the influence matrix. It has as many rows
+    as there are states and as many columns as there are weights, so this is for small networks: with n units, a step of
+    a network of n² weights takes about n⁴ operations. Nothing is kept of earlier steps. If the weights do not change,
+    the sum of the gradients is that of back-propagation through time.
 
     Args:
         layer: an explicit recurrent layer, in one direction and without dropout.
@@ -94,7 +94,7 @@ class OnlineLearner:
 
     @torch.no_grad()
     def predict(self, x: Tensor) -> Tensor:
-        """Read one step and predict, without learning. The influence matrix is set to zero: it is not known any more."""
+        """Read one step and predict, without learning. The influence matrix starts again from zero."""
         self.state, self.position = self._advance(x, self.state), self.position + 1
         self.influence.zero_()
         return self.head(self._output(self.state))

@@ -13,6 +13,7 @@ from torch import Tensor
 from autapse.cells.base import Cell
 from autapse.forms import Affine, Form, State
 from autapse.native import ops
+from autapse.native.dispatch import in_forward_mode
 from autapse.native.operands import KERNELS
 from autapse.unfold.reference import Note, Scanned, scan_reference
 
@@ -56,10 +57,16 @@ def scan_fused(
     flow: float = 0.0,  # weight of each term of the regulariser for information flow, in the backward pass
 ) -> Scanned:
     """The states after each step and at each sequence's own end; by the reference if the cell has no kernel."""
-    if cell.runs_in_parts and clip == math.inf and not flow:
+    dual, plain = in_forward_mode(), clip == math.inf and not flow
+    if cell.runs_in_parts and plain and not dual:
         return _in_parts(cell, x, state, sizes, start, keep, reverse)
     weights, form, affine = prepare(cell) if prepared is None else prepared
-    if form is None or cell.runs_in_parts or (flow and not form.reads_by_one_product):
+    if (
+        form is None
+        or cell.runs_in_parts
+        or (dual and not form.has_tangent)
+        or (flow and not form.reads_by_one_product)
+    ):
         return scan_reference(cell, x, state, sizes, start, keep, weights, reverse, note, clip, flow)
     drive = cell.drive(x) if affine is None else x
     keep = keep or cell.output_reads_all
@@ -81,7 +88,8 @@ def _scan_form(
     operands, kind = form.scan_operands(x, affine, state, len(sizes), start)
     if reverse or clip < math.inf or flow:
         kind = kind._replace(reverse=reverse, clip=clip, flow=flow)
-    save = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in operands)
+    tracked = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in operands)
+    save = tracked or in_forward_mode()
     h, h_n, c, c_n, _ = ops.scan(operands, _tensor(sizes), kind, keep, save)
     states, last = ((h,), (h_n,)) if operands.c0 is None else ((h, c) if keep else (h,), (h_n, c_n))
     return states, form.ends(h, last, state, sizes, reverse)

@@ -76,7 +76,7 @@ class Scan(Unfold):
     ) -> ScanCall:
         super().open(cells, batch, training, start_states, keys)
         tensors = [tensor for cell in cells.values() for tensor in tensors_of(cell)]
-        return ScanCall(self, kernels_serve(batch.rows, *tensors))
+        return ScanCall(self, kernels_serve(batch.rows, *tensors, have_tangents=True))
 
     def run(self, cell: Cell, rows: Tensor, batch: SequenceBatch, initial: State, **options: Any) -> Unfolded:
         return self.open({"l0": cell}, batch, False).run(cell, rows, batch, initial, **options)

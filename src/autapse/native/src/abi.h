@@ -9,7 +9,7 @@
 extern "C" {
 
 enum autapse_form { AUTAPSE_LEAKY, AUTAPSE_CHAIN, AUTAPSE_SHARED_GATE, AUTAPSE_UGRNN, AUTAPSE_GRU, AUTAPSE_LSTM,
-                    AUTAPSE_DELAYED, AUTAPSE_PRE_ACTIVATION };
+                    AUTAPSE_DELAYED, AUTAPSE_PRE_ACTIVATION, AUTAPSE_LINEAR };
 enum autapse_activation { AUTAPSE_TANH, AUTAPSE_RELU, AUTAPSE_SIGMOID, AUTAPSE_IDENTITY, AUTAPSE_MODRELU };
 
 // What the functions return.
@@ -36,7 +36,7 @@ struct autapse_scan {
     int32_t skip;         // chain: each map but the first adds what it reads
     int32_t sparse;       // leaky: the matrix is sparse and has a pattern
     int64_t steps, rows, batch, inputs, hidden, outputs; // T, N, B, D, H, O
-    int64_t inner;        // leaky: K; chain: number of maps; 1 elsewhere
+    int64_t inner;        // leaky: K; chain: number of maps; linear: number of products; 1 elsewhere
     int64_t delays[32];   // delayed: each above 1; zero after the last one
     int64_t connections;  // entries of a sparse matrix
     double clip;          // backward: bound of each entry of the gradient at a state; infinity for none
@@ -47,7 +47,7 @@ struct autapse_scan {
     const void *weight;     // [G, D]
     const void *bias;       // [G] or null
     const void *matrix;     // leaky, shared gate, pre-activation [H, H]; chain [n, H, H]; delayed [1 + n, H, H];
-                            // ugrnn [2H, H]; gru [3H, H]; lstm [4H, O]
+                            // ugrnn [2H, H]; gru [3H, H]; lstm [4H, O]; linear [n H, H]
     const int64_t* pattern; // sparse: [2, connections], the row and column of each entry of the matrix, [connections]; they are
                             // sorted by row, then by column, and there are no duplicates
     const void *offset;     // leaky, delayed: threshold [H]; chain [n - 1, H]; gru: b_n [H]; lstm: peepholes [4, H]; or null

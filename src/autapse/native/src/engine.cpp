@@ -6,6 +6,7 @@
 #include "forms/chain.h"
 #include "forms/gru.h"
 #include "forms/leaky.h"
+#include "forms/linear.h"
 #include "forms/lstm.h"
 #include "forms/pre_activation.h"
 #include "forms/shared_gate.h"
@@ -56,6 +57,7 @@ template <class T> Form<T>* make_form(const autapse_scan& p, Scratch& scratch) {
     case AUTAPSE_CHAIN: return make_chain<T>(p, scratch);
     case AUTAPSE_PRE_ACTIVATION: return make_pre_activation<T>(p, scratch);
     case AUTAPSE_SHARED_GATE: return make<SharedGate<T>>(p, scratch);
+    case AUTAPSE_LINEAR: return make<LinearRecurrence<T>>(p, scratch);
     case AUTAPSE_UGRNN: return make<UpdateGate<T>>(p, scratch);
     case AUTAPSE_GRU:
         if (p.reset_after) return make<ResetAfter<T>>(p, scratch);
