@@ -12,15 +12,21 @@ def test_the_page_has_means_and_deviations():
         {"seed": seed, "accuracy": value, "chosen": "recipe", "seconds": 100.0} for seed, value in ((0, 98), (1, 99))
     ]
     results = {
-        "sets": {"GunPoint": {"autapse": runs, "minirocket": [{"seed": 0, "accuracy": 97.0, "seconds": 1.0}]}},
+        "sets": {
+            "GunPoint": {
+                "autapse": runs,
+                "estimator": [{"seed": 0, "accuracy": 96.0, "seconds": 1.0}],
+                "minirocket": [{"seed": 0, "accuracy": 97.0, "seconds": 1.0}],
+            }
+        },
         "limit": 120,
         "commit": "abc",
         "command": "python",
         "hardware": {"cpu": "some", "cores": 2, "load": 0.1},
     }
     text = page(results)
-    assert "| GunPoint | 98.5 ± 0.7 | recipe | 100 | 97.0 | 100.0 |" in text
-    assert "| **mean** | 98.5 | | | 97.0 | 100.0 |" in text
+    assert "| GunPoint | 98.5 ± 0.7 | recipe | 100 | 96.0 | 97.0 | 100.0 |" in text
+    assert "| **mean** | 98.5 | | | 96.0 | 97.0 | 100.0 |" in text
     assert "within 120 seconds" in text
 
 

@@ -1,10 +1,11 @@
 """`autapse run X_TRAIN.ts` with default settings on seven archive sets, beside MiniRocket and published InceptionTime.
 
-python -m benchmarks.own_series --data FOLDER    measure everything: 45 minutes of two cores
+python -m benchmarks.own_series --data FOLDER    measure everything: 70 minutes of two cores
 python -m benchmarks.own_series --render         write the table again, from the file of results
 
-Each run is a process of its own with `--seed` as the only option, so that it is what a user gets. MiniRocket (aeon)
-runs on the same machine, in an environment of its own that this script makes, outside the repository.
+Each run is a process of its own with `--seed` as the only option, so that it is what a user gets. The same series go to
+`RecurrentClassifier(random_state=seed).fit(X, y)`. MiniRocket (aeon) runs on the same machine, in an environment of its
+own that this script makes, outside the repository.
 """
 
 from __future__ import annotations
@@ -25,11 +26,15 @@ from benchmarks.own_series.page import page
 from autapse import checks, files
 from autapse.auto.choice import SECONDS
 from autapse.cli.parse import parse
+from autapse.data.ragged import dense
 from autapse.results.machine import Origin
+from autapse.sklearn import RecurrentClassifier
+from autapse.tasks import OwnSeries
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results" / "own_series.json"
 SETS = ("JapaneseVowels", "BasicMotions", "PenDigits", "ECG5000", "GunPoint", "ItalyPowerDemand", "ACSF1")
+PARTS = ("autapse", "estimator", "minirocket")
 
 
 @dataclass(kw_only=True)
@@ -46,8 +51,8 @@ class OwnSeriesBenchmark:
     """Time limit of a run; by default that of `autapse run`, 120 s."""
     environment: Path = field(default_factory=lambda: Path.home() / ".cache" / "autapse-minirocket")
     """Where the environment of MiniRocket is made."""
-    no_minirocket: bool = False
-    """Do not run MiniRocket. Results of an earlier measurement stay in the file."""
+    parts: tuple[str, ...] = PARTS
+    """What is measured. Results of an earlier measurement of the others stay in the file."""
     out: Path = RESULTS
     """The file of results. It is written after each set; sets that are not measured stay as they are."""
     render: bool = False
@@ -56,6 +61,8 @@ class OwnSeriesBenchmark:
 
 def main(words: list[str]) -> int:
     args = parse(OwnSeriesBenchmark, "own_series", words)
+    for part in args.parts:
+        checks.one_of("parts", part, PARTS)
     if not args.render:
         measure(args, f"python -m benchmarks.own_series {shlex.join(words)}".strip())
     files.write_bytes(args.out.with_suffix(".md"), page(files.read_json(args.out)).encode())
@@ -74,11 +81,14 @@ def measure(args: OwnSeriesBenchmark, command: str) -> None:
         "hardware": origin.hardware,
     }
     for name in args.sets:
-        train = data_file(args.data, name, "TRAIN")
+        train, test = (data_file(args.data, name, part) for part in ("TRAIN", "TEST"))
         rows = results["sets"].setdefault(name, {})
-        rows["autapse"] = [one_run(train, seed, args.seconds) for seed in args.seeds]
-        if not args.no_minirocket:
-            rows["minirocket"] = minirocket(train, data_file(args.data, name, "TEST"), args.seeds, args.environment)
+        if "autapse" in args.parts:
+            rows["autapse"] = [one_run(train, seed, args.seconds) for seed in args.seeds]
+        if "estimator" in args.parts:
+            rows["estimator"] = [one_fit(train, test, seed, args.seconds) for seed in args.seeds]
+        if "minirocket" in args.parts:
+            rows["minirocket"] = minirocket(train, test, args.seeds, args.environment)
         files.write_json(args.out, results)
 
 
@@ -110,6 +120,21 @@ def one_run(train: Path, seed: int, seconds: float | None) -> dict[str, Any]:
         "seconds": round(took, 1),
     }
     print(train.name, result, flush=True)
+    return result
+
+
+def one_fit(train: Path, test: Path, seed: int, seconds: float | None) -> dict[str, Any]:
+    """One fit of the estimator with its default settings; its score."""
+    (x, y), (x_test, y_test) = (
+        ([part.inputs[n].T for n in range(len(part.inputs))], dense(part.targets))
+        for part in OwnSeries(path=str(train), test=str(test)).both()
+    )
+    start = time.perf_counter()
+    limit = {} if seconds is None else {"time_limit": seconds}
+    model = RecurrentClassifier(random_state=seed, **limit).fit(x, y)
+    took = time.perf_counter() - start
+    result = {"seed": seed, "accuracy": round(100 * model.score(x_test, y_test), 2), "seconds": round(took, 1)}
+    print("RecurrentClassifier", train.name, result, flush=True)
     return result
 
 

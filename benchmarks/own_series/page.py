@@ -16,11 +16,13 @@ INCEPTIONTIME = {
     "ItalyPowerDemand": 96.50,
     "ACSF1": 92.0,
 }
+MEASURED = ("autapse", "estimator", "minirocket")
 ABOUT = """# One's own series with default settings
 
 Test accuracy in percent: the mean over the seeds ± standard deviation. `autapse run NAME_TRAIN.ts --seed N` chose the
-settings and trained, within {limit:.0f} seconds. MiniRocket with a ridge classifier (aeon) ran on the same machine;
-shorter series were filled with their last value. InceptionTime is as published by its authors
+settings and trained, within {limit:.0f} seconds. `RecurrentClassifier(random_state=N).fit(X, y)` got the same series.
+MiniRocket with a ridge classifier (aeon) ran on the same machine; shorter series were filled with their last value.
+InceptionTime is as published by its authors
 (https://github.com/hfawaz/InceptionTime: results-InceptionTime-128.csv, results-mts.csv).
 
 """
@@ -29,25 +31,28 @@ shorter series were filled with their last value. InceptionTime is as published 
 def page(results: dict[str, Any]) -> str:
     """The page, from the file of results."""
     lines = [
-        "| data set | autapse | chosen | seconds | MiniRocket | InceptionTime |",
-        "| --- | --- | --- | --- | --- | --- |",
+        "| data set | autapse run | chosen | seconds | RecurrentClassifier | MiniRocket | InceptionTime |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
     ]
-    sums: dict[str, list[float]] = {"autapse": [], "minirocket": [], "inceptiontime": []}
+    sums: dict[str, list[float]] = {key: [] for key in (*MEASURED, "inceptiontime")}
     for name, rows in results["sets"].items():
-        ours, theirs = ([run["accuracy"] for run in rows.get(key, [])] for key in ("autapse", "minirocket"))
+        scores = {key: [run["accuracy"] for run in rows.get(key, [])] for key in MEASURED}
         published = INCEPTIONTIME.get(name)
-        for key, values in (("autapse", ours), ("minirocket", theirs)):
+        for key, values in scores.items():
             sums[key] += [mean(values)] if values else []
         sums["inceptiontime"] += [] if published is None else [published]
-        chosen = ", ".join(dict.fromkeys(run["chosen"] for run in rows["autapse"]))
-        took = f"{mean(run['seconds'] for run in rows['autapse']):.0f}"
+        runs = rows.get("autapse", [])
+        chosen = ", ".join(dict.fromkeys(run["chosen"] for run in runs))
+        took = f"{mean(run['seconds'] for run in runs):.0f}" if runs else ""
         last = "" if published is None else f"{published:.1f}"
-        lines.append(f"| {name} | {_with_deviation(ours)} | {chosen} | {took} | {_with_deviation(theirs)} | {last} |")
+        ours, fitted, theirs = (_with_deviation(scores[key]) for key in MEASURED)
+        lines.append(f"| {name} | {ours} | {chosen} | {took} | {fitted} | {theirs} | {last} |")
     means = {key: f"{mean(values):.1f}" if len(values) == len(results["sets"]) else "" for key, values in sums.items()}
-    lines.append(f"| **mean** | {means['autapse']} | | | {means['minirocket']} | {means['inceptiontime']} |")
+    ours, *others = means.values()
+    lines.append(f"| **mean** | {ours} | | | {' | '.join(others)} |")
     hardware = results["hardware"]
     where = f"{hardware['cpu']}, {hardware['cores']} cores, load {hardware['load']:.1f} at the start"
-    seeds = sorted({run["seed"] for rows in results["sets"].values() for run in rows["autapse"]})
+    seeds = sorted({run["seed"] for rows in results["sets"].values() for key in MEASURED for run in rows.get(key, [])})
     origin = (
         f"\nSeeds: {', '.join(map(str, seeds))}. Commit {results['commit']}; {where}. Command: `{results['command']}`\n"
     )
