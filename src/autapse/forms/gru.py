@@ -39,6 +39,15 @@ class GatedRecurrent(Form):
         _, z, n, _ = self._gates(u, h)
         return (n + z * (h - n),)
 
+    @staticmethod
+    def has_one_product(kind: Kind, projected: bool) -> bool:
+        return kind.reset_after
+
+    def joined(self, u: Tensor, product: Tensor, state: State, t: Any) -> State:
+        (h,) = state
+        _, z, n, _ = self._gates(u, h, product=product)
+        return (n + z * (h - n),)
+
     def jacobian(self, u: Tensor, state: State, t: int) -> Tensor:
         (h,) = state
         r, z, n, inner = self._gates(u, h)
@@ -95,12 +104,12 @@ class GatedRecurrent(Form):
         return 1 - n * n if self.threshold is None else (n != 0).to(n.dtype)
 
     def _gates(
-        self, u: Tensor, h: Tensor, factors: tuple[Tensor, Tensor] | None = None
+        self, u: Tensor, h: Tensor, factors: tuple[Tensor, Tensor] | None = None, product: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """r, z, n and the vector that the reset gate multiplies. `factors` multiply r and z."""
+        """r, z, n and the vector that the reset gate multiplies. `factors` multiply r and z; R·h may be known."""
         u_r, u_z, u_n = u.chunk(3, dim=-1)
         if self.reset_after:
-            a_r, a_z, inner = (h @ self.matrix.t()).chunk(3, dim=-1)
+            a_r, a_z, inner = (self.product(h) if product is None else product).chunk(3, dim=-1)
             inner = inner if self.bias is None else inner + self.bias
         else:
             a_r, a_z = (h @ self.matrix[: 2 * h.shape[-1]].t()).chunk(2, dim=-1)
@@ -130,9 +139,9 @@ class GlobalGates(GatedRecurrent):
         return factor_r, factor_z
 
     def _gates(
-        self, u: Tensor, h: Tensor, factors: tuple[Tensor, Tensor] | None = None
+        self, u: Tensor, h: Tensor, factors: tuple[Tensor, Tensor] | None = None, product: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        return super()._gates(u[:, 2:], h, self._factors(u, h))
+        return super()._gates(u[:, 2:], h, self._factors(u, h), product)
 
     def _gate_slopes(self, u: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
         assert self.overall is not None

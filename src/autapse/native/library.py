@@ -45,6 +45,8 @@ class ScanStruct(ctypes.Structure):
         *((name, ctypes.c_int64) for name in ("steps", "rows", "batch", "inputs", "hidden", "outputs", "inner")),
         ("delays", ctypes.c_int64 * 32),
         ("connections", ctypes.c_int64),
+        ("clip", ctypes.c_double),
+        ("flow", ctypes.c_double),
         *((name, ctypes.c_void_p) for name in POINTERS),
     )
 

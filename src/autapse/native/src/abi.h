@@ -39,6 +39,8 @@ struct autapse_scan {
     int64_t inner;        // leaky: K; chain: number of maps; linear: number of products; 1 elsewhere
     int64_t delays[32];   // delayed: each above 1; zero after the last one
     int64_t connections;  // entries of a sparse matrix
+    double clip;          // backward: bound of each entry of the gradient at a state; infinity for none
+    double flow;          // backward: weight of each term of the regulariser for information flow; 0 for none
     const int64_t* sizes; // [T], number of sequences at each step; never grows, at most B, sums to N
 
     const void *x;          // [N, D]; the drive itself, [N, G], if weight is null
