@@ -52,10 +52,6 @@ CASES = (
     Case("orthogonalrnn:field=complex:parametrization=rotations:capacity=4", 4),
     Case("kru", 4),
     Case("kru:field=real", 1),
-    Case("lstm:peepholes=old", 4),
-    Case("gru:gates=shared-reset", 2),
-    Case("intersection", 4),
-    Case("dilated:cell=gru:dilation=4", 3),
 )
 
 
