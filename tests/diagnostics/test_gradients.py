@@ -238,6 +238,18 @@ def test_the_gradient_by_a_lower_layer_and_by_the_other_direction() -> None:
 
 
 @pytest.mark.parametrize(
+    "cell", ["skiprnn:cell=lstm", "dilated:cell=gru", "phasedlstm:time=input:periods=(1.0,9.0)", "intersection"]
+)
+def test_loss_gradient_with_states_that_differ_or_are_not_learned(cell: str) -> None:
+    """A count of steps and a time have no gradient, and layers of a stack may carry different numbers of states."""
+    model, x = Regressor(cell, D, 1, hidden_size=H, num_layers=2, **DOUBLE), draw().transpose(0, 1)
+    found = loss_gradient(model, x, lambda output: output.square().sum(), LENGTHS)
+    assert found.loss == pytest.approx(float(model(x, LENGTHS).square().sum().detach()))
+    assert found.norm.shape == (2, T, B)
+    assert (found.norm[1, [11, 0, 6], [0, 1, 2]] > 0).all()
+
+
+@pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda: loss_gradient(autapse.GRU(D, H), draw(), torch.sum), "model must be a model with a head; got 'GRU'"),

@@ -73,6 +73,8 @@ GATED = [
     ("LSTM", {"peepholes": True, "proj_size": 3}),
     ("GRU", {}),
     ("GRU", {"reset": "before"}),
+    ("GRU", {"gates": "shared-reset"}),
+    ("GRU", {"gates": "global-local"}),
     ("UGRNN", {}),
     ("FastGRNN", {}),
     ("FastRNN", {}),

@@ -132,3 +132,23 @@ def test_a_network_without_free_matrices_is_refused(cell: str) -> None:
 def test_a_negative_weight_is_refused() -> None:
     with pytest.raises(checks.InputError, match="orthogonality must"):
         TrainingConfig(orthogonality=-1.0)
+
+
+@pytest.mark.parametrize("cell", ["skiprnn:cell=rnn:budget=0.3", "dilated:cell=(skiprnn:cell=rnn:budget=0.3)"])
+def test_a_budget_teaches_a_network_to_skip_steps(cell: str) -> None:
+    task = Walk(max_length=12, train_size=40, validation_size=8, test_size=8)
+    loop = Loop(RunConfig(task=task, model=ModelConfig(cell=cell, hidden_size=(4,))))
+    batch = loop.feed.batch(0, loop.feed.sequences(0))
+
+    def paid() -> float:
+        with PENALTIES.noted() as penalties, torch.no_grad():
+            loop.model(batch.inputs, batch.lengths)
+        return float(penalties[0].mean())
+
+    before = paid()
+    for _ in range(150):
+        loop.optimizer.zero_grad()
+        loop._backward(loop.feed.sequences(0))
+        for parameter in loop.parameters:
+            parameter.data.sub_(parameter.grad, alpha=0.05)
+    assert paid() < 0.7 * before

@@ -17,7 +17,7 @@ from autapse.forms.implicit import AnyRule, Rule
 from autapse.solve import SolveReport
 
 
-class Parts(Protocol):
+class Scans(Protocol):
     """The scans that a cell can use to compute all its steps: see `Cell.in_parts`.
 
     Each returns the states after each step, and those at the ends of the sequences.
@@ -165,7 +165,7 @@ class Cell(nn.Module):
     runs_in_parts: bool = False
     """Whether `in_parts` gives the same as steps, one after the other."""
 
-    def in_parts(self, x: Tensor, state: State, sizes: Sequence[int], start: int, parts: Parts) -> tuple[State, State]:
+    def in_parts(self, x: Tensor, state: State, sizes: Sequence[int], start: int, parts: Scans) -> tuple[State, State]:
         """All steps of a batch, in a few scans that have a kernel.
 
         Args:

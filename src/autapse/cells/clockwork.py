@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from autapse import checks
-from autapse.cells.base import Cell, Parts, uniform_, zeros_
+from autapse.cells.base import Cell, Scans, uniform_, zeros_
 from autapse.cells.groups import group_of
 from autapse.forms import ACTIVATIONS, Leaky, State
 from autapse.sequences.steps import add_steps, rows_of_steps
@@ -95,7 +95,7 @@ class Clockwork(Cell):
     def runs_in_parts(self) -> bool:  # type: ignore[override]
         return type(self).step is Clockwork.step and type(self).drive is Cell.drive
 
-    def in_parts(self, x: Tensor, state: State, sizes: Sequence[int], start: int, parts: Parts) -> tuple[State, State]:
+    def in_parts(self, x: Tensor, state: State, sizes: Sequence[int], start: int, parts: Scans) -> tuple[State, State]:
         groups = list(zip(self.periods, self.group_sizes, self._firsts(), self._matrices(), strict=True))
         held: list[Tensor] = []  # the states of the groups so far at every step, the slowest last
         final: list[Tensor] = []

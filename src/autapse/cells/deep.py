@@ -222,6 +222,9 @@ class Deep(FormCell):
         new, report = weights.cell.solved_step(u, state, weights.weights)
         return weights.mapped(new), report
 
+    def penalty(self, state: State) -> Tensor | None:
+        return self.inner.penalty(state)
+
     def output(self, state: State) -> Tensor:
         read = self.inner.output(state)
         return self.output_maps(read if self.group_output == "all" else read[..., self.first_output :])

@@ -9,14 +9,16 @@ import torch
 from torch import Tensor
 
 from autapse import checks
-from autapse.cells.base import Cell, Parts, make_cell
-from autapse.cells.named import CELLS, cell_class, spec_of
+from autapse.cells.around import Around
+from autapse.cells.base import Scans
+from autapse.cells.named import CELLS
 from autapse.forms import State
-from autapse.native.operands import LONGEST_DELAY
 from autapse.sequences.lengths import running
 
+MOST_STEPS = 1 << 14  # a sequence carries as many states
 
-class Dilated(Cell):
+
+class Dilated(Around):
     """h_t = step(x_t, h_{t−d}) with the step of another cell and d = 2^l in layer l = 0, 1, … of a stack
 
     Chang et al. 2017, "Dilated recurrent neural networks". A stack of L layers bridges T steps by T/2^(L−1) steps of
@@ -29,8 +31,6 @@ class Dilated(Cell):
     a batch of d·B shorter ones, by the kernels of the other cell.
 
     Args:
-        cell: the other cell: a name with options, as in "gru" or "leakyrnn:tau=20.0", a class, or a pair of a class and
-            a dict with its options. On the command line a name with options is in brackets.
         dilation: d of the first layer, in steps.
         growth: factor of d from each layer to the next one. 1: the same d in all layers.
     """
@@ -45,68 +45,19 @@ class Dilated(Cell):
         growth: int = 2,
         **factory: Any,
     ):
-        super().__init__(input_size, hidden_size, bias, **factory)
-        kind, options = cell_class(cell)
-        self.cell = spec_of(kind, options)
-        self.dilation = checks.integer("dilation", dilation, minimum=1, maximum=LONGEST_DELAY)
+        super().__init__(input_size, hidden_size, bias, cell, **factory)
+        self.dilation = checks.integer("dilation", dilation, minimum=1, maximum=MOST_STEPS)
         self.growth = checks.integer("growth", growth, minimum=1)
-        self.inner = make_cell(kind, input_size, hidden_size, {"bias": bias, **self._factory}, options)
-        if self.inner.stencil != (-1,) or self.inner.is_solved or self.inner.carried_sizes != self.inner.state_sizes:
-            checks.fail("cell", "read the state of one step before, and solve no equation", self.cell, "Try gru.")
         self.place(0, 1)
 
     def place(self, layer: int, layers: int) -> None:
         steps = self.dilation * self.growth**layer
-        if steps > LONGEST_DELAY:
-            checks.fail("growth", f"give at most {LONGEST_DELAY} steps, also in layer {layer}", self.growth)
+        if steps > MOST_STEPS:
+            checks.fail("growth", f"give at most {MOST_STEPS} steps, also in layer {layer}", self.growth)
         self.stencil = (-steps,)
-
-    def reset_parameters(self) -> None:
-        self.inner.reset_parameters()
-
-    # The other cell ---------------------------------------------------------------------------------------------
-
-    def drive(self, x: Tensor) -> Tensor:
-        return self.inner.drive(x)
-
-    def driver(self) -> Any:
-        return self.inner.driver()
-
-    def prepare(self) -> Any:
-        return self.inner.prepare()
-
-    def step(self, u: Tensor, state: State, weights: Any, t: int) -> State:
-        return self.inner.step(u, state, weights, t)
-
-    def output(self, state: State) -> Tensor:
-        return self.inner.output(state)
 
     def initial_state(self, batch: int, like: Tensor) -> State:
         return self.inner.initial_state(batch, like) * self.steps_back
-
-    @property
-    def state_sizes(self) -> tuple[int, ...]:
-        return self.inner.state_sizes
-
-    @property
-    def output_size(self) -> int:
-        return self.inner.output_size
-
-    @property
-    def outputs_state(self) -> bool:
-        return self.inner.outputs_state
-
-    @property
-    def output_reads_all(self) -> bool:
-        return self.inner.output_reads_all
-
-    @property
-    def depends_on_position(self) -> bool:  # type: ignore[override]
-        return self.inner.depends_on_position
-
-    @property
-    def draws(self) -> bool:  # type: ignore[override]
-        return self.inner.draws
 
     def log_probability(self, state: State) -> Tensor | None:
         return self._total([self.inner.log_probability(part) for part in self._parts(state)])
@@ -139,7 +90,7 @@ class Dilated(Cell):
     def runs_in_parts(self) -> bool:  # type: ignore[override]
         return (type(self).drive, type(self).step) == OWN and not self.depends_on_position
 
-    def in_parts(self, x: Tensor, state: State, sizes: Sequence[int], start: int, parts: Parts) -> tuple[State, State]:
+    def in_parts(self, x: Tensor, state: State, sizes: Sequence[int], start: int, parts: Scans) -> tuple[State, State]:
         count, back = len(self.state_sizes), self.steps_back
         order = _Interleaved(sizes, len(state[0]), back)
         # The sequence of the steps t, t + d, … starts from the state of step t − d. The oldest state is the last one.

@@ -57,6 +57,10 @@ class GRU(FormCell):
         self.bias_hh = self._bias(rows)
         self.reset_parameters()
 
+    def recurrent_matrices(self) -> list[Tensor]:
+        rows = self.weight_hh[len(self.weight_hh) % self.hidden_size :]  # gates for all units have a row each
+        return list(rows.split(self.hidden_size))
+
     @torch.no_grad()
     def reset_parameters(self) -> None:
         super().reset_parameters()

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from autapse.cells.base import FormCell, Parts, uniform_, zeros_
+from autapse.cells.base import FormCell, Scans, uniform_, zeros_
 from autapse.forms import Form, State, UpdateGate
 from autapse.forms.base import rows
 from autapse.sequences.steps import at_ends, rows_of_steps
@@ -85,6 +85,9 @@ class Intersection(FormCell):
             zeros_(self.bias_h)
             self.bias_h.unflatten(0, (4, -1))[1::2] = 1.0
 
+    def recurrent_matrices(self) -> list[Tensor]:
+        return list(self.weight_hh.split(self.hidden_size))
+
     @property
     def state_sizes(self) -> tuple[int, ...]:
         return (self.hidden_size, self.hidden_size)
@@ -104,7 +107,7 @@ class Intersection(FormCell):
     def runs_in_parts(self) -> bool:  # type: ignore[override]
         return type(self).step is FormCell.step
 
-    def in_parts(self, x: Tensor, state: State, sizes: Sequence[int], start: int, parts: Parts) -> tuple[State, State]:
+    def in_parts(self, x: Tensor, state: State, sizes: Sequence[int], start: int, parts: Scans) -> tuple[State, State]:
         y, h = state
         form = self.prepare()
         over_time, over_depth = self.drive(x).tensor_split([2 * self.hidden_size], dim=-1)

@@ -118,6 +118,9 @@ class PhasedLSTM(FormCell):
         self.inner.reset_parameters()
         self._reset_rhythm()
 
+    def recurrent_matrices(self) -> list[Tensor]:
+        return self.inner.recurrent_matrices()
+
     @property
     def stamped(self) -> bool:
         """Whether the time is a feature of the input."""

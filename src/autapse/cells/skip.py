@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from autapse import checks
-from autapse.cells.base import Cell, make_cell, uniform_
-from autapse.cells.named import CELLS, cell_class, spec_of
+from autapse.cells.around import Around
+from autapse.cells.base import uniform_
+from autapse.cells.named import CELLS
 from autapse.forms import State
 
 
@@ -24,7 +25,7 @@ def binary(chance: Tensor) -> Tensor:
     return (chance >= 0.5).to(chance.dtype) + (chance - chance.detach())
 
 
-class SkipRNN(Cell):
+class SkipRNN(Around):
     """s' = z ∘ step(x, s) + (1 − z) ∘ s, where z = 1 if q ≥ ½ and z = 0 otherwise, with the step of another cell
 
     Δ = σ(w·s' + b); q' = z·Δ + (1 − z)·(q + min(Δ, 1 − q)). Campos et al. 2018, "Skip RNN", equations 2–6. z decides
@@ -38,8 +39,6 @@ class SkipRNN(Cell):
     (ours) and b at 1 (the paper's experiments).
 
     Args:
-        cell: the other cell: a name with options, as in "lstm" or "gru:reset=before", a class, or a pair of a class and
-            a dict with its options. On the command line a name with options is in brackets.
         budget: λ, the cost of a used step in the loss of training.
     """
 
@@ -52,13 +51,8 @@ class SkipRNN(Cell):
         budget: float = 0.0,
         **factory: Any,
     ):
-        super().__init__(input_size, hidden_size, bias, **factory)
-        kind, options = cell_class(cell)
-        self.cell = spec_of(kind, options)
+        super().__init__(input_size, hidden_size, bias, cell, **factory)
         self.budget = checks.number("budget", budget, low=0.0)
-        self.inner = make_cell(kind, input_size, hidden_size, {"bias": bias, **self._factory}, options)
-        if self.inner.stencil != (-1,) or self.inner.is_solved or self.inner.carried_sizes != self.inner.state_sizes:
-            checks.fail("cell", "read the state of one step before, and solve no equation", self.cell, "Try gru.")
         self.weight_skip = self._parameter(self.inner.state_sizes[-1])  # w
         self.bias_skip = self._bias(1)
         self._reset_skip()
@@ -70,7 +64,7 @@ class SkipRNN(Cell):
             self.bias_skip.fill_(1.0)
 
     def reset_parameters(self) -> None:
-        self.inner.reset_parameters()
+        super().reset_parameters()
         self._reset_skip()
 
     @property
@@ -79,15 +73,6 @@ class SkipRNN(Cell):
 
     def initial_state(self, batch: int, like: Tensor) -> State:
         return *self.inner.initial_state(batch, like), like.new_ones(batch, 1), like.new_zeros(batch, 1)
-
-    def drive(self, x: Tensor) -> Tensor:
-        return self.inner.drive(x)
-
-    def driver(self) -> Any:
-        return self.inner.driver()
-
-    def prepare(self) -> Any:
-        return self.inner.prepare()
 
     def step(self, u: Tensor, state: State, weights: Any, t: int) -> State:
         *before, chance, used = state
@@ -105,25 +90,6 @@ class SkipRNN(Cell):
     def penalty(self, state: State) -> Tensor | None:  # [B]
         """λ·(number of used steps); None without a budget."""
         return self.budget * state[-1].squeeze(-1) if self.budget else None
-
-    def output(self, state: State) -> Tensor:
-        return self.inner.output(state[: len(self.inner.state_sizes)])
-
-    @property
-    def output_size(self) -> int:
-        return self.inner.output_size
-
-    @property
-    def outputs_state(self) -> bool:
-        return self.inner.outputs_state
-
-    @property
-    def depends_on_position(self) -> bool:  # type: ignore[override]
-        return self.inner.depends_on_position
-
-    @property
-    def draws(self) -> bool:  # type: ignore[override]
-        return self.inner.draws
 
 
 CELLS[SkipRNN.__name__.lower()] = SkipRNN

@@ -15,6 +15,7 @@ from autapse.cells import Cell
 from autapse.diagnostics.trajectories import array, checked_cell, flipped, recurrent_of
 from autapse.forms import State
 from autapse.layers import Recurrent
+from autapse.layers.recurrent import columns_of
 from autapse.models import SequenceModel
 from autapse.sequences.lengths import checked_lengths, running
 
@@ -118,7 +119,7 @@ def _steps(cell: Cell, rows: Tensor, lengths: Tensor) -> tuple[list[State], Stat
 
 
 def _gathered(run: Recurrent, finals: list[State]) -> Any:
-    columns = list(zip(*finals, strict=True))
+    columns = columns_of(finals)
     if isinstance(run.hidden_size, list):
         d = run.directions
         parts: list[Any] = [tuple(torch.stack(c[n : n + d]) for n in range(0, len(c), d)) for c in columns]
@@ -129,8 +130,10 @@ def _gathered(run: Recurrent, finals: list[State]) -> Any:
 
 def _norms(value: Tensor, states: list[State]) -> Tensor:  # [T, B]
     flat = [s for state in states for s in state]
-    gradients = torch.autograd.grad(value, flat, retain_graph=True, allow_unused=True)
-    known = [torch.zeros_like(s) if g is None else g for g, s in zip(gradients, flat, strict=True)]
+    learned = [s for s in flat if s.requires_grad]  # not a count of steps, or the time
+    gradients = iter(torch.autograd.grad(value, learned, retain_graph=True, allow_unused=True))
+    found = [next(gradients) if s.requires_grad else None for s in flat]
+    known = [torch.zeros_like(s) if g is None else g for g, s in zip(found, flat, strict=True)]
     squares = [g.double().square().sum(1) for g in known]
     return torch.stack(squares).view(len(states), len(states[0]), -1).sum(1).sqrt()
 

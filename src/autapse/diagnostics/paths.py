@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from autapse import checks
-from autapse.cells import Cell, Clockwork, Deep, TimeDelay
+from autapse.cells import Cell, Clockwork, Deep, Dilated, TimeDelay
 from autapse.cells.deep_step import DeepStep
 from autapse.cells.maps import Maps
 from autapse.forms import (
@@ -127,6 +127,8 @@ def _scan(cell: Cell, rows: Sequence[Tensor], start: int, reverse: bool) -> list
 
 
 def _driven(cell: Cell, x: Tensor) -> Tensor:
+    if isinstance(cell, Dilated):
+        return _driven(cell.inner, x)
     if isinstance(cell, Deep):
         return _driven(cell.restricted_inner(), _mapped(cell.input_maps, x))
     if type(cell).drive is not Cell.drive:
@@ -137,6 +139,8 @@ def _driven(cell: Cell, x: Tensor) -> Tensor:
 
 def _after(cell: Cell, weights: Any, u: Tensor, read: State, t: int) -> State:
     """The states after the step at position t."""
+    if isinstance(cell, Dilated):
+        return _after(cell.inner, weights, u, read, t)
     if type(cell) is Clockwork:
         return _after_clockwork(cell, weights, u, read[0], t)
     form = cell.fused(weights)
@@ -162,6 +166,8 @@ def _after_window(cell: TimeDelay, u: Tensor, ahead: Tensor) -> State:
 
 
 def _output(cell: Cell, state: State) -> Tensor:
+    if isinstance(cell, Dilated):
+        return _output(cell.inner, state)
     if isinstance(cell, Deep):
         return _mapped(cell.output_maps, _output(cell.inner, state)[cell.first_output :])
     return state[0] if cell.outputs_state else _on_graph(cell, lambda *s: cell.output(s), state)[0]

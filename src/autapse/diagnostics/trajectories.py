@@ -13,7 +13,7 @@ from torch import Tensor
 
 from autapse import checks
 from autapse.cells import Cell
-from autapse.forms import Form, State
+from autapse.forms import Form, GlobalGates, State
 from autapse.layers import Recurrent
 from autapse.models import SequenceModel
 from autapse.native.operands import KERNELS
@@ -68,7 +68,7 @@ class Trajectory:
     def form(self) -> Form | None:
         """The built-in form whose step is the cell's, or None."""
         form = self.cell.fused(self._weights)
-        return form if type(form) in KERNELS and self.cell.steps_back == 1 else None
+        return form if type(form) in (*KERNELS, GlobalGates) and self.cell.steps_back == 1 else None
 
     def step(self, steps: Tensor, sequences: Tensor, states: Tensor) -> Tensor:  # [n], [n], [n, S] -> [n, S]
         """The states after chosen steps of chosen sequences, from the given states before them."""

@@ -95,7 +95,7 @@ def _scan_form(
     return states, form.ends(h, last, state, sizes, reverse)
 
 
-class _Parts(NamedTuple):
+class _Scans(NamedTuple):
     """The scans that a cell in parts can use."""
 
     keep: bool
@@ -110,7 +110,7 @@ class _Parts(NamedTuple):
 def _in_parts(
     cell: Cell, x: Tensor, state: State, sizes: Sequence[int], start: int, keep: bool, reverse: bool
 ) -> Scanned:
-    parts = _Parts(keep)
+    parts = _Scans(keep)
     if not reverse:
         return cell.in_parts(x, state, sizes, start, parts)
     states, final = cell.in_parts(_flipped(x, sizes), state, sizes, start, parts)
