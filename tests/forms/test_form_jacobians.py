@@ -43,8 +43,8 @@ def forms() -> dict[str, tuple[Form, int, tuple[int, ...]]]:
         "gru, reset after": (GatedRecurrent(draw(3 * H, H), draw(H)), 3 * H, (H,)),
         "gru, reset after, no bias": (GatedRecurrent(draw(3 * H, H), None), 3 * H, (H,)),
         "gru, reset before": (GatedRecurrent(draw(3 * H, H), None, reset_after=False), 3 * H, (H,)),
-        "gru, global": (GlobalGates(draw(3 * H, H), draw(H), True, draw(2, H)), 3 * H + 2, (H,)),
-        "gru, global, before": (GlobalGates(draw(3 * H, H), None, False, draw(2, H)), 3 * H + 2, (H,)),
+        "gru, global": (GlobalGates(draw(3 * H, H), draw(H), True, overall=draw(2, H)), 3 * H + 2, (H,)),
+        "gru, global, before": (GlobalGates(draw(3 * H, H), None, False, overall=draw(2, H)), 3 * H + 2, (H,)),
         "lstm": (LongShortTerm(draw(4 * H, H)), 4 * H, (H, H)),
         "lstm, all": (LongShortTerm(draw(4 * H, 2), draw(4, H), draw(2, H)), 4 * H, (2, H)),
     }
