@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from autapse.forms.activations import modrelu
-from autapse.forms.around import Around
+from autapse.forms.at_rows import AtRows
 from autapse.forms.base import Form, State, diagonal, rows
 from autapse.native import operands as native
 from autapse.native.operands import Extent, FormOperands, Kind, Operands, Shapes
@@ -69,7 +69,7 @@ class GatedRecurrent(Form):
     def has_tangent(self) -> bool:
         return self.reset_after and self.threshold is None
 
-    def linearised(self, at: Around, moved: Operands) -> tuple[Tensor, ...]:
+    def linearised(self, at: AtRows, moved: Operands) -> tuple[Tensor, ...]:
         r, z, n, inner = at.reserve.chunk(4, dim=-1)
         u_r, u_z, u_n = at.drive.chunk(3, dim=-1)
         m_r, m_z, m_n = at.product.chunk(3, dim=-1)
