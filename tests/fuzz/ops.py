@@ -159,8 +159,10 @@ def random_scan(rng: random.Random) -> tuple[Operands, Tensor, Kind]:
     if rng.random() < 0.005:  # several threads, several chunks
         hidden, lengths = rng.randint(30, 70), sorted((rng.randint(1, 60) for _ in range(30)), reverse=True)
     sizes = torch.tensor(running(lengths), dtype=torch.int64)
+    hidden *= 1 + (form == "complex")  # real and imaginary parts
     activation = rng.randrange(len(KERNELS[code].activations))
-    dtype = torch.float64 if ACTIVATIONS[activation] in ("relu", "modrelu") else rng.choice(DTYPES)
+    kinked = ACTIVATIONS[activation] in ("relu", "modrelu") or form == "complex"
+    dtype = torch.float64 if kinked else rng.choice(DTYPES)
     inner = rng.randint(1, 3) if form in ("leaky", "chain", "delayed", "linear") else 1
     cells = form == "lstm" or (form == "linear" and rng.random() < 0.5)
     reverse = len(set(sizes.tolist())) == 1 and rng.random() < 0.5
@@ -183,7 +185,7 @@ def random_scan(rng: random.Random) -> tuple[Operands, Tensor, Kind]:
     given |= {"x": values(rows, G if weight is None else inputs), "h0": values(batch, outputs)}
     square = (hidden, hidden)
     shapes = {"chain": (inner, *square), "lstm": (4 * hidden, outputs), "delayed": (1 + len(delays), *square)}
-    shapes["linear"] = (inner * hidden, hidden)
+    shapes |= {"linear": (inner * hidden, hidden), "chaos_free": (2 * hidden, hidden)}
     shape = shapes.get(form, (G, hidden))
     given["matrix"] = values(*((hidden, hidden) if form == "shared_gate" else shape), scale=0.5 / hidden**0.5)
     match form:
@@ -204,6 +206,10 @@ def random_scan(rng: random.Random) -> tuple[Operands, Tensor, Kind]:
             given["offset"] = values(inner - 1, hidden)
         case "shared_gate":  # the reference has the same at each step
             given |= {name: values(1, 2, scale=0.3).expand(steps, 2).clone() for name in ("alpha", "beta")}
+        case "complex":
+            given["offset"] = maybe(hidden // 2)
+        case "gru" if ACTIVATIONS[activation] == "modrelu":
+            given["offset"] = values(hidden)
         case "gru" if kind.reset_after:
             given["offset"] = maybe(hidden)
         case "linear":  # else values grow with the steps

@@ -18,17 +18,19 @@ from autapse.cli.parse import parse, positional, wants_help
 from autapse.cli.run import one_process_only
 
 if TYPE_CHECKING:
+    from autapse.reproduce.drawings.base import PaperFigure
     from autapse.reproduce.recipe import Recipe
     from autapse.reproduce.result import Result
 
 USAGE = """usage: autapse reproduce list [PREFIX]
        autapse reproduce show ID
        autapse reproduce ID [--budget 10m] [options]
+       autapse reproduce FIGURE [--seed 0] [--results FOLDER]
        autapse reproduce report
 
-Train an experiment of a paper again, and compare our results with the paper's.
+Train an experiment of a paper again, and compare our results with the paper's; or draw one of its figures again.
 
-`autapse reproduce ID --help` lists the options, for example of rin/table1/sequential-mnist/rin-1-100."""
+`autapse reproduce ID --help` lists the options, for example of rin/table3/rin/task-01 or ernn/figure5."""
 UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -49,13 +51,27 @@ class Reproduce:
 
 
 @dataclass(kw_only=True)
+class DrawFigure:
+    """Draw a figure of a paper again, as PNG, SVG and JSON. Some train small networks first, for a minute or two."""
+
+    seed: int = 0
+    """Seed of random matrices, data and trainings."""
+    results: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("reproductions")
+    """Folder for the results; the files are <paper>/figures/… in it."""
+
+    def __post_init__(self) -> None:
+        checks.seed("seed", self.seed)
+
+
+@dataclass(kw_only=True)
 class Report:
-    """Write the page that compares all results with the papers' tables."""
+    """Write the page that compares all results with the papers' tables, and the page of figures."""
 
     results: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("reproductions")
     """Folder with the result files."""
     out: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("reproductions/README.md")
-    """The page. The part between its two marks is replaced; a missing page is created."""
+    """The page. The part between its two marks is replaced; a missing page is created. The figures are on FIGURES.md
+    beside it."""
     check: bool = False
     """Write nothing; fail if the page or a figure does not match the results."""
 
@@ -71,20 +87,31 @@ def main(words: list[str]) -> int:
         return _show(rest)
     if name == "report":
         return _report(parse(Report, "reproduce report", rest))
+    if name.count("/") == 1:  # a recipe has more parts
+        from autapse.reproduce.drawings.registry import figures_below
+
+        for figure in figures_below(name):
+            return _draw(figure, parse(DrawFigure, f"reproduce {name}", rest))
     return _reproduce(name, parse(Reproduce, f"reproduce {name}", rest), words)
 
 
 def _list(words: list[str]) -> int:
-    from autapse.cli.listing import print_listing
-    from autapse.reproduce import all_recipes, recipes_below
+    from autapse.cli.listing import print_groups
+    from autapse.reproduce import all_recipes, has_recipes, recipes_below
+    from autapse.reproduce.drawings.registry import figures_below
 
     if len(words) > 1 or wants_help(words):
         raise checks.InputError("`autapse reproduce list` takes only the beginning of a recipe's name, as in: rin")
+    figures = figures_below(words[0] if words else "")
     rows = []
-    for recipe in recipes_below(words[0]) if words else all_recipes():
+    single = len(figures) == 1 and words == [figures[0].id] and not has_recipes(words[0])
+    for recipe in [] if single else recipes_below(words[0]) if words else all_recipes():
         scores = ", ".join(f"{unit} {value}" for unit, value in recipe.paper.items() if unit != "cited") or "no score"
         rows.append((recipe.id, f"{recipe.settings['task']['name']}, {_network(recipe)}", f"paper: {scores}"))
-    print_listing(rows, f"{len(rows)} recipes. To train one: autapse reproduce ID --budget 10m")
+    drawn = [(one.id, one.name, f"paper: {one.paper}") for one in figures]
+    groups = {title: part for title, part in (("recipes", rows), ("figures", drawn)) if part}
+    counts = f"{len(rows)} recipes, {len(drawn)} figures"
+    print_groups(groups, f"{counts}. To train a recipe or draw a figure: autapse reproduce ID")
     return 0
 
 
@@ -112,6 +139,7 @@ def _show(words: list[str]) -> int:
 
 
 def _report(args: Report) -> int:
+    from autapse.reproduce.drawings.gallery import check_gallery, write_gallery
     from autapse.reproduce.paper import read_papers
     from autapse.reproduce.recipe import recipes_root
     from autapse.reproduce.report import check_page, write_page
@@ -122,13 +150,32 @@ def _report(args: Report) -> int:
         raise checks.InputError(f"{args.results} has no results. `autapse reproduce ID` writes one.")
     papers = read_papers(recipes_root())
     count = sum(map(len, results.values()))
+    gallery = args.out.with_name("FIGURES.md")
     if args.check:
         check_page(args.out, results, papers)
+        check_gallery(args.results, gallery)
         terminal.write(f"{args.out} matches the {count} results.")
         return 0
     for note in write_page(args.out, results, papers):
         terminal.write(note)
-    terminal.write(f"{count} results: {args.out}")
+    write_gallery(args.results, gallery)
+    terminal.write(f"{count} results: {args.out}; figures: {gallery}")
+    return 0
+
+
+def _draw(figure: PaperFigure, args: DrawFigure) -> int:
+    from autapse.console import Console
+    from autapse.reproduce.drawings.base import draw_figure, path_of
+
+    one_process_only("reproduce", "one process for a figure")
+    with Console(stderr=True).working(f"drawing {figure.id}"):
+        result = draw_figure(figure, args.seed, args.results)
+    outcome = {True: "holds here", False: "does not hold here", None: "cannot be told yet"}[result.holds]
+    lines = [f"the paper: {result.paper}", f"ours: {result.ours}", f"The claim {outcome}. {result.caption}"]
+    place = path_of(args.results, figure.id)
+    lines.append(f"{place}.svg, .png, .json")
+    for line in lines:
+        terminal.write(line)
     return 0
 
 

@@ -5,9 +5,19 @@ from autapse.reproduce.recipe import (
     Recipe,
     all_recipes,
     find_recipe,
+    has_recipes,
     read_recipe,
     recipes_below,
     recipes_root,
 )
 
-__all__ = ["Difference", "Recipe", "all_recipes", "find_recipe", "read_recipe", "recipes_below", "recipes_root"]
+__all__ = [
+    "Difference",
+    "Recipe",
+    "all_recipes",
+    "find_recipe",
+    "has_recipes",
+    "read_recipe",
+    "recipes_below",
+    "recipes_root",
+]

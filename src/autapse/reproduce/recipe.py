@@ -160,6 +160,12 @@ def recipes_below(prefix: str, root: Path | None = None) -> list[Recipe]:
     return [read_recipe(root, name) for name in found]
 
 
+def has_recipes(prefix: str, root: Path | None = None) -> bool:
+    """Whether there is a recipe with that id or below that folder."""
+    names, prefix = _ids(recipes_root() if root is None else root), prefix.strip("/")
+    return any(name == prefix or name.startswith(f"{prefix}/") for name in names)
+
+
 def find_recipe(name: str, root: Path | None = None) -> Recipe:
     """The recipe of an id. If it is a folder, the error lists what is in it."""
     root = recipes_root() if root is None else root

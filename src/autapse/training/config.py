@@ -41,6 +41,8 @@ class TrainingConfig:
     """Weight μ of the change of the states in the damping of hessian-free."""
     cg_steps: int = 100
     """Largest number of conjugate gradient steps per update of hessian-free."""
+    curvature_batch: int | None = None
+    """Number of sequences of the batch that hessian-free computes its curvature on; all by default."""
     momentum: float = 0.9
     """Momentum of the optimizers momentum and nesterov; with momentum_schedule sutskever, its largest value."""
     momentum_schedule: Literal["constant", "sutskever"] = "constant"
@@ -150,9 +152,11 @@ class TrainingConfig:
         checks.number("damping", self.damping, above=0.0)
         checks.number("structural_damping", self.structural_damping, low=0.0)
         checks.integer("cg_steps", self.cg_steps, minimum=1)
+        if self.curvature_batch is not None:
+            checks.integer("curvature_batch", self.curvature_batch, minimum=1, maximum=self.batch_size)
         rule = f"be unset with optimizer={self.optimizer!r}"
         if self.optimizer != "hessian-free":
-            self._check_unused("damping", "structural_damping", "cg_steps", rule=rule)
+            self._check_unused("damping", "structural_damping", "cg_steps", "curvature_batch", rule=rule)
             return
         self._check_unused("orthogonality", "information_flow", "clip_hidden", "random_above", rule=rule)
         self._check_unused("schedule", "warmup", "clip_value", rule=f"{rule}, which chooses its steps itself")

@@ -231,7 +231,8 @@ class Loop:
                 return self._output(batch, list(sequences), call), partial(self._loss, batch, mixed, count)
 
         states = getattr(self.model, "layer", None) if settings.structural_damping else None
-        return LocalProblem(self.model, evaluate, indices, states, settings.weight_decay)
+        decay, some = settings.weight_decay, settings.curvature_batch
+        return LocalProblem(self.model, evaluate, indices, states, decay, some)
 
     def _reinforced(
         self, draws: list[Tensor], output: Tensor, batch: Batch, mixed: augment.Mixed | None, count: float

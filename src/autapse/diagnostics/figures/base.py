@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from autapse import checks, files
 
 # Okabe and Ito's colours, without yellow, which is too light for lines.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+PATH, FINE = re.compile(rb' d="[^"]*"'), re.compile(rb"(\.\d\d)\d+")  # a hundredth of a point is fine enough
 SMALLEST = 1e-300  # for zeros on a logarithmic axis
 DECADES = 1e-16  # a logarithmic axis ends at this part of the largest value
 
@@ -59,7 +61,8 @@ def svg(figure: Any) -> bytes:
     import matplotlib as mpl
 
     with mpl.rc_context({"svg.hashsalt": "autapse", "svg.fonttype": "none"}):
-        return saved(figure, format="svg", metadata={"Date": None})
+        content = saved(figure, format="svg", metadata={"Date": None})
+    return PATH.sub(lambda path: FINE.sub(rb"\1", path[0]), content)
 
 
 def axes_or_new(axes: Any, width: float = 5.0, height: float = 3.4) -> Any:

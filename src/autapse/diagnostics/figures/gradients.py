@@ -134,7 +134,9 @@ def draw_loss_surface(surface: LossSurface, paths: dict[str, GradientPath] | Non
 
     axes = axes_or_new(axes, 5.2, 4.0)
     loss = np.maximum(surface.loss, max(surface.loss.max() * 1e-8, SMALLEST))
-    colours = axes.pcolormesh(surface.first, surface.second, loss, cmap="cividis", norm=LogNorm(), shading="nearest")
+    # Thousands of squares as one image: an SVG file of them would have megabytes.
+    drawn = {"cmap": "cividis", "norm": LogNorm(), "shading": "nearest", "rasterized": True}
+    colours = axes.pcolormesh(surface.first, surface.second, loss, **drawn)
     axes.figure.colorbar(colours, ax=axes, label="loss")
     limits = axes.get_xlim(), axes.get_ylim()
     for name, path in (paths or {}).items():
