@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 import autapse
+import unitary_networks
 
 D, H = 3, 4  # input and hidden size of most tests
 Raw = dict[str, Tensor]
@@ -78,6 +79,8 @@ class Network:
             return hidden_size, (self.options["window"] - 1) * hidden_size
         if self.name == "Delayed":
             return (hidden_size,) * max(self.options.get("delays", (1, 8)))
+        if self.options.get("field", "complex" if self.name == "KRU" else "real") == "complex":
+            return (2 * hidden_size,)  # real and imaginary parts
         name, options = self.name, self.options
         if name in ("Deep", "Dilated", "SkipRNN"):
             name, options = inner_of(options)
@@ -341,14 +344,22 @@ def antisymmetric(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) ->
     (h,) = state
     n = len(h)
     W = p["weight_hh"]
-    if o.get("structured", True):
+    if o.get("integrator") == "splitting":
+        half, full = len(W), torch.zeros(n, n, dtype=h.dtype)
+        full[:half, half:], full[half:, :half] = W, -W.T
+        W = full
+    elif o.get("structured", True):
         W = strictly_upper(W, n)
         W = W - W.T
     a = W @ h - o.get("diffusion", 0.01) * h
     v = p["weight_ih"] @ x + plus(p, "bias_h")
     step = o.get("step", 0.1)
+    if "integrator" in o:
+        M = W - o.get("diffusion", 0.01) * torch.eye(n, dtype=h.dtype)
+        return unitary_networks.integrated(p, o, x, state, t, M)
+    act = ACT[o.get("nonlinearity", "tanh")]
     if not o.get("gated", False):
-        return (h + step * torch.tanh(a + v),)
+        return (h + step * act(a + v),)
     return (h + step * sigmoid(a + v[:n]) * torch.tanh(a + v[n:]),)
 
 
@@ -422,11 +433,19 @@ def orthogonal_matrix(p: Raw, o: dict[str, Any], n: int) -> Tensor:
 
 def orthogonal(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
     (h,) = state
+    if o.get("field") == "complex":
+        R = unitary_networks.unitary_matrix(p["weight_hh"], o, len(h) // 2)
+        return unitary_networks.complex_step(p, o, x, state, R)
     a = p["weight_ih"] @ x + orthogonal_matrix(p, o, len(h)) @ h
     kind = o.get("nonlinearity", "modrelu")
     if kind != "modrelu":
         return (ACT[kind](a + plus(p, "bias_h")),)
     return (torch.sign(a) * (a.abs() + plus(p, "bias_h")).clamp(min=0),)
+
+
+def goru(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
+    R = orthogonal_matrix(p, {"parametrization": "rotations"} | o, len(state[0]))
+    return unitary_networks.goru(p, o, x, state, t, R)
 
 
 def spectral(p: Raw, o: dict[str, Any], x: Tensor, state: State, t: int) -> State:
@@ -729,6 +748,9 @@ _EQUATIONS = {
     "OrthogonalRNN": orthogonal,
     "SpectralRNN": spectral,
     "LeakyRNN": leaky,
+    "CFN": unitary_networks.cfn,
+    "GORU": goru,
+    "KRU": unitary_networks.kru,
     "Reservoir": reservoir,
 }
 _VARIANTS: list[tuple[str, dict[str, Any]]] = [
@@ -760,6 +782,15 @@ _VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("OrthogonalRNN", {"parametrization": "rotations"}),
     ("OrthogonalRNN", {"parametrization": "rotations", "capacity": 3, "nonlinearity": "relu"}),
     ("OrthogonalRNN", {"parametrization": "cayley", "nonlinearity": "tanh"}),
+    ("OrthogonalRNN", {"field": "complex"}),
+    ("OrthogonalRNN", {"field": "complex", "parametrization": "cayley"}),
+    ("OrthogonalRNN", {"field": "complex", "parametrization": "rotations"}),
+    ("OrthogonalRNN", {"field": "complex", "parametrization": "rotations", "capacity": 3, "nonlinearity": "tanh"}),
+    ("GORU", {"capacity": 2}),
+    ("GORU", {"parametrization": "cayley"}),
+    ("KRU", {"field": "real"}),
+    ("KRU", {"nonlinearity": "tanh"}),
+    ("Antisymmetric", {"nonlinearity": "relu"}),
     ("SpectralRNN", {"reflections": 2, "radius": 0.3}),
     ("SpectralRNN", {"nonlinearity": "relu"}),
     ("LeakyRNN", {"tau": 2.5, "nonlinearity": "relu"}),
@@ -841,6 +872,19 @@ COMPOSED_VARIANTS = [
     *[Network("Dilated", options, dilated) for options in _DILATED_VARIANTS],
 ]
 
+# Networks with a closed-form Jacobian and no kernel.
+INTEGRATED = [
+    Network("Antisymmetric", {"integrator": name, **options}, antisymmetric)
+    for name, options in (
+        ("heun", {}),
+        ("heun", {"gated": True, "structured": False, "step": 0.5}),
+        ("rk4", {"step": 0.5, "diffusion": 0.2}),
+        ("rk4", {"gated": True, "nonlinearity": "identity"}),
+        ("splitting", {"step": 0.5}),
+        ("splitting", {"gated": True, "diffusion": 0.2}),
+    )
+]
+
 # Networks with several scans in a row: no form of their own.
 IN_PARTS = [
     Network("Clockwork", {"periods": (1, 2, 4)}, clockwork),
@@ -891,6 +935,7 @@ EVERY_VARIANT = [
     *POINTWISE_VARIANTS,
     *STEPPED_VARIANTS,
     *MEMORY_VARIANTS,
+    *INTEGRATED,
 ]
 every_layer = pytest.mark.parametrize("network", EVERY_LAYER, ids=str)
 every_variant = pytest.mark.parametrize("network", EVERY_VARIANT, ids=str)

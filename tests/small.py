@@ -75,15 +75,15 @@ def stopped_at(step: int, folder: Path, config: RunConfig, *signals: int) -> Int
     """Start a run in a new folder and stop it, by Ctrl-C or by other signals, after this many steps."""
     folder.mkdir()
     trainer = Trainer(config).start(folder)
-    update = trainer._update
+    average = trainer._average  # the last thing that every step does
 
-    def stopping(rate: float) -> None:
-        update(rate)
+    def stopping(seconds: float) -> None:
+        average(seconds)
         if trainer.progress.step == step - 1:
             for number in signals or [signal.SIGINT]:
                 os.kill(os.getpid(), number)
 
-    trainer._update = stopping  # type: ignore[method-assign]
+    trainer._average = stopping  # type: ignore[method-assign]
     with pytest.raises(Interrupted) as stop:
         trainer.train()
     return stop.value

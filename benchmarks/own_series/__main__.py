@@ -130,8 +130,10 @@ def one_fit(train: Path, test: Path, seed: int, seconds: float | None) -> dict[s
         for part in OwnSeries(path=str(train), test=str(test)).both()
     )
     start = time.perf_counter()
-    limit = {} if seconds is None else {"time_limit": seconds}
-    model = RecurrentClassifier(random_state=seed, **limit).fit(x, y)
+    model = RecurrentClassifier(random_state=seed)
+    if seconds is not None:
+        model.set_params(time_limit=seconds)
+    model.fit(x, y)
     took = time.perf_counter() - start
     result = {"seed": seed, "accuracy": round(100 * model.score(x_test, y_test), 2), "seconds": round(took, 1)}
     print("RecurrentClassifier", train.name, result, flush=True)

@@ -9,9 +9,12 @@ if TYPE_CHECKING:
     from autapse.cells import Cell
     from autapse.data.trees import Trees
     from autapse.layers import (
+        CFN,
         ERNN,
+        GORU,
         GRU,
         IRNN,
+        KRU,
         LSTM,
         RIN,
         RNN,
@@ -53,9 +56,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "CFN",
     "ERNN",
+    "GORU",
     "GRU",
     "IRNN",
+    "KRU",
     "LSTM",
     "RIN",
     "RNN",
@@ -110,7 +116,7 @@ __getattr__ = lazy(
     {
         "autapse": "cells gradient models native readouts solve tasks training unfold",
         "autapse.cells": "Cell",
-        "autapse.layers": "ERNN GRU IRNN LSTM RIN RNN UGRNN Antisymmetric Clockwork Deep Delayed Dilated "
+        "autapse.layers": "CFN ERNN GORU GRU IRNN KRU LSTM RIN RNN UGRNN Antisymmetric Clockwork Deep Delayed Dilated "
         "Equilibrium EquilibriumLinear EquilibriumTanh FastGRNN FastRNN Feedforward Implicit ImplicitGRU ImplicitLSTM "
         "ImplicitMidpoint Intersection LeakyRNN Liquid Memory OrthogonalRNN PhasedLSTM Recurrent Reservoir SkipRNN "
         "SpectralRNN TimeDelay from_torch",

@@ -255,7 +255,10 @@ def test_the_maps_take_the_activation_of_the_cell() -> None:
         ({"cell": autapse.cells.ImplicitLSTM}, "cell must look back"),
         ({"cell": autapse.cells.GRU(D, H)}, "cell must be a name, a cell class, or a pair of a class and its options"),
         ({"cell": autapse.GRU}, "cell must be a name, a cell class, or a pair of a class and its options"),
-        ({"cell": (autapse.cells.GRU, {"rest": "before"})}, "option of GRU must be one of: reset; got 'rest'. Did you"),
+        (
+            {"cell": (autapse.cells.GRU, {"rest": "before"})},
+            "option of GRU must be one of: reset, gates, longest; got 'rest'. Did",
+        ),
     ],
     ids=str,
 )

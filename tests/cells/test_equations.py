@@ -10,6 +10,7 @@ import torch
 import autapse
 from networks import (
     BASIC,
+    INTEGRATED,
     MEMORY_VARIANTS,
     SOLVED_VARIANTS,
     VARIANTS,
@@ -38,7 +39,7 @@ def by_equation(network: Network, cell: Any, x: torch.Tensor, state: tuple[torch
 # forget_bias needs a bias, and says so: see test_cell_errors.py
 WITH_AND_WITHOUT_BIAS = [
     (n, bias)
-    for n in [*VARIANTS, *SOLVED_VARIANTS, *MEMORY_VARIANTS]
+    for n in [*VARIANTS, *SOLVED_VARIANTS, *MEMORY_VARIANTS, *INTEGRATED]
     for bias in (True, False)
     if bias or "forget_bias" not in n.options
 ]
@@ -148,7 +149,14 @@ def test_forms_are_those_of_the_design() -> None:
         "GRU": "gru",
         "UGRNN": "ugrnn",
         "FastGRNN": "shared_gate",
+        "CFN": "chaos_free",
+        "GORU": "gru",
+        "KRU": "complex",
     }
+    assert autapse.cells.OrthogonalRNN(D, H, field="complex").form() == "complex"
+    assert autapse.cells.OrthogonalRNN(D, H, field="complex", nonlinearity="tanh").form() == "leaky"
+    assert autapse.cells.KRU(D, H, field="real").form() == "leaky"
+    assert autapse.cells.Antisymmetric(D, H, integrator="rk4").form() is None
     assert autapse.cells.RIN(D, H, transitions=2).form() == "chain"
     assert autapse.cells.Antisymmetric(D, H, gated=True).form() == "shared_gate"
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from autapse.cells import matrices
+from autapse.cells.unitary_exponential import unitary_exponential
 from networks import givens_product, reflection_product, strictly_upper
 from tolerance import TOLERANCE, close
 
@@ -107,9 +108,13 @@ def test_as_many_reflections_as_the_size_reach_any_orthogonal_matrix(n: int) -> 
         (lambda v: matrices.exponential(matrices.skew(v, 4)), (6,)),
         (lambda v: matrices.cayley(matrices.skew(v, 4)), (6,)),
         (lambda v: matrices.rotations(v, 5), (3, 2)),
+        (lambda v: unitary_exponential(matrices.skew_hermitian(v, 4)), (16,)),
+        (lambda v: unitary_exponential(matrices.skew_hermitian(v, 4) / 1e3), (16,)),
+        (lambda v: matrices.cayley(matrices.skew_hermitian(v, 4)), (16,)),
+        (lambda v: matrices.complex_rotations(v[:3], v[3:6], v[6:].flatten()[:5]), (9, 2)),
         (matrices.reflections, (4, 3)),
     ],
-    ids=["exponential", "cayley", "rotations", "reflections"],
+    ids=["exponential", "cayley", "rotations", "unitary", "near one", "complex cayley", "phases", "reflections"],
 )
 def test_derivatives_by_finite_differences(build: object, shape: tuple[int, ...]) -> None:
     values = torch.randn(shape, dtype=torch.float64, requires_grad=True)

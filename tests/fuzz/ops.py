@@ -11,6 +11,7 @@ read or write outside of its tensors, which AddressSanitizer watches. Case n of 
 from __future__ import annotations
 
 import argparse
+import math
 import random
 import sys
 import time
@@ -158,14 +159,17 @@ def random_scan(rng: random.Random) -> tuple[Operands, Tensor, Kind]:
     if rng.random() < 0.005:  # several threads, several chunks
         hidden, lengths = rng.randint(30, 70), sorted((rng.randint(1, 60) for _ in range(30)), reverse=True)
     sizes = torch.tensor(running(lengths), dtype=torch.int64)
+    hidden *= 1 + (form == "complex")  # real and imaginary parts
     activation = rng.randrange(len(KERNELS[code].activations))
-    dtype = torch.float64 if ACTIVATIONS[activation] in ("relu", "modrelu") else rng.choice(DTYPES)
+    kinked = ACTIVATIONS[activation] in ("relu", "modrelu") or form == "complex"
+    dtype = torch.float64 if kinked else rng.choice(DTYPES)
     inner = rng.randint(1, 3) if form in ("leaky", "chain", "delayed", "linear") else 1
     cells = form == "lstm" or (form == "linear" and rng.random() < 0.5)
     reverse = len(set(sizes.tolist())) == 1 and rng.random() < 0.5
     skip = form == "chain" and rng.random() < 0.5
     delays = tuple(rng.sample(range(2, 13), rng.randint(1, 3))) if form == "delayed" else ()
-    kind = Kind(code, activation, inner, rng.random() < 0.5, rng.random() < 0.5, reverse, skip, delays)
+    clip, flow = rng.choice((math.inf, math.inf, 0.1, 1.0)), rng.choice((0.0, 0.0, 0.0, 0.1))
+    kind = Kind(code, activation, inner, rng.random() < 0.5, rng.random() < 0.5, reverse, skip, delays, clip)
     rows, batch, steps, G = int(sizes.sum()), len(lengths), len(sizes), KERNELS[code].drive_parts(kind, cells) * hidden
 
     def values(*shape: int, scale: float = 1.0) -> Tensor:
@@ -181,7 +185,7 @@ def random_scan(rng: random.Random) -> tuple[Operands, Tensor, Kind]:
     given |= {"x": values(rows, G if weight is None else inputs), "h0": values(batch, outputs)}
     square = (hidden, hidden)
     shapes = {"chain": (inner, *square), "lstm": (4 * hidden, outputs), "delayed": (1 + len(delays), *square)}
-    shapes["linear"] = (inner * hidden, hidden)
+    shapes |= {"linear": (inner * hidden, hidden), "chaos_free": (2 * hidden, hidden)}
     shape = shapes.get(form, (G, hidden))
     given["matrix"] = values(*((hidden, hidden) if form == "shared_gate" else shape), scale=0.5 / hidden**0.5)
     match form:
@@ -202,6 +206,10 @@ def random_scan(rng: random.Random) -> tuple[Operands, Tensor, Kind]:
             given["offset"] = values(inner - 1, hidden)
         case "shared_gate":  # the reference has the same at each step
             given |= {name: values(1, 2, scale=0.3).expand(steps, 2).clone() for name in ("alpha", "beta")}
+        case "complex":
+            given["offset"] = maybe(hidden // 2)
+        case "gru" if ACTIVATIONS[activation] == "modrelu":
+            given["offset"] = values(hidden)
         case "gru" if kind.reset_after:
             given["offset"] = maybe(hidden)
         case "linear":  # else values grow with the steps
@@ -210,6 +218,7 @@ def random_scan(rng: random.Random) -> tuple[Operands, Tensor, Kind]:
             given |= {"c0": values(batch, hidden), "offset": maybe(4, hidden)}
             if outputs != hidden or rng.random() < 0.2:
                 given["projection"] = values(outputs, hidden, scale=0.5)
+    kind = kind._replace(flow=flow if KERNELS[code].has_one_product(kind, given["projection"] is not None) else 0.0)
     return Operands(**given), sizes, kind
 
 
@@ -343,6 +352,10 @@ def compare_gradients(operands: Operands, sizes: Tensor, kind: Kind) -> None:
     expected = torch.autograd.grad([e for _, e in used], there, outer, **keywords)
     if KERNELS[kind.form].name == "shared_gate":  # the reference has the sum over the steps in the first row
         found, expected = ([g.sum(0) if g.shape[-1:] == (2,) else g for g in grads] for grads in (found, expected))
+    if kind.flow:  # the reference of a form alone does not know the regulariser, whose gradient the matrix gets
+        found, expected = (
+            [g for g, t in zip(grads, there, strict=True) if t is not operands.matrix] for grads in (found, expected)
+        )
     try:
         near(found, expected, gradient=True)
     except AssertionError as problem:

@@ -63,7 +63,7 @@ def test_bad_argument(name: str, arguments: dict[str, Any], kind: type[Exception
         ("RIN", "transition", "must be one of this layer's: transitions, checkpoint_every; got 'transition'. "
                               "Did you mean 'transitions'?"),
         ("IRNN", "nonlinearity", "option of IRNN must be one of this layer's: checkpoint_every; got 'nonlinearity'."),
-        ("GRU", "proj_size", "must be one of this layer's: reset, checkpoint_every; got 'proj_size'."),
+        ("GRU", "proj_size", "must be one of this layer's: reset, gates, longest, checkpoint_every; got 'proj_size'."),
         ("LSTM", "peephole", "got 'peephole'. Did you mean 'peepholes'?"),
         ("ERNN", "innersteps", "got 'innersteps'. Did you mean 'inner_steps'?"),
         ("Antisymmetric", "difusion", "got 'difusion'. Did you mean 'diffusion'?"),

@@ -44,12 +44,20 @@ def away_from_zero(layer: Any) -> Any:
     return layer
 
 
+def far_from_zero(layer: Any) -> Any:
+    """A complex network with large arguments: near 0 the phase of one changes fast, and differences are not exact."""
+    with torch.no_grad():
+        layer.cells["l0"].weight_ih.mul_(5)
+    return layer
+
+
 EXPLICIT = [*BASIC, *(network for network in COMPOSED_VARIANTS if network.output_size(H) == H)]
 MAKE: dict[str, Callable[[], Any]] = {str(network): network.layer for network in [*EXPLICIT, *SOLVED_VARIANTS]}
 MAKE = {
     name: (lambda make=make: away_from_zero(make(D, H))) if "Tanh" in name else (lambda make=make: make(D, H))
     for name, make in MAKE.items()
 } | {
+    "KRU": lambda: far_from_zero(perturb(autapse.KRU(D, H, **FLOAT64))),
     "EquilibriumTanh-newton": lambda: away_from_zero(autapse.EquilibriumTanh(D, H, solver="newton", **FLOAT64)),
     "Equilibrium-function": lambda: autapse.Equilibrium(settling, D, H, **FLOAT64),
     "GRU-checkpoint": lambda: perturb(autapse.GRU(D, H, checkpoint_every=2, **FLOAT64)),
@@ -77,7 +85,7 @@ class Problem:
         torch.manual_seed(5)  # away from the kinks of relu, whatever random state the tests run with
         self.layer = MAKE[name]()
         self.x = torch.randn(T, B, D, dtype=torch.float64)
-        self.weight = torch.randn(T, B, H, dtype=torch.float64)
+        self.weight = torch.randn(T, B, self.layer.output_size, dtype=torch.float64)
         self.parameters = {key: p.detach().clone() for key, p in self.layer.named_parameters()}
         self.tangents = {key: torch.randn_like(p) for key, p in self.parameters.items()}
         self.tangent = torch.randn_like(self.x)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -69,14 +70,27 @@ def test_every_shape(network: Network, shape: Shape, instruction_set: str) -> No
     check(network, shape)
 
 
-def check(network: Network, shape: Shape) -> None:
+def check(network: Network, shape: Shape, **options: float) -> None:
     case = make_case(network, shape.input_size, shape.hidden_size, shape.lengths, shape.dtype, shape.start)
-    fused, expected = case.run(scan_fused), case.run(scan_reference)
+    fused, expected = (case.run(partial(scan, **options)) for scan in (scan_fused, scan_reference))
     for a, e in zip(fused, expected, strict=True):
         near(a, e)
     expected_gradients = gradients([*expected[0], *expected[1]], case.leaves)
     assert any(g.any() for g in expected_gradients[1 + len(case.state) :])
     near(gradients([*fused[0], *fused[1]], case.leaves), expected_gradients, gradient=True)
+
+
+@every_form_variant
+@pytest.mark.parametrize("shape", SHAPES[1:4], ids=str)
+def test_gradients_at_states(network: Network, shape: Shape, instruction_set: str) -> None:
+    """Clipped in the backward pass, and with the regulariser for information flow."""
+    check(network, shape, clip=0.5, flow=0.1)
+
+
+@pytest.mark.parametrize("network", one_per_kernel(), ids=str)
+@pytest.mark.parametrize("shape", MORE_SHAPES[3:6], ids=str)
+def test_gradients_at_states_of_every_shape(network: Network, shape: Shape) -> None:
+    check(network, shape, clip=0.5, flow=0.1)
 
 
 @every_form_variant
@@ -186,7 +200,7 @@ def test_strided_arguments(network: Network) -> None:
 def test_saturation() -> None:
     """Where tanh and sigmoid are flat, and where exp would overflow, the kernels agree with torch to the last bits."""
     for network in one_per_kernel():
-        if "relu" in str(network) or network.name in ("RIN", "ERNN", "OrthogonalRNN"):
+        if "relu" in str(network) or network.name in ("RIN", "ERNN", "OrthogonalRNN", "GORU", "KRU"):
             continue
         for dtype in (torch.float32, torch.float64):
             case = make_case(network, 3, 5, (4, 4, 2), dtype)

@@ -383,6 +383,10 @@ COLUMNS = {  # of the reserve, in units of H: what the kernels' sources list
     "UGRNN": 2,
     "GRU": 4,  # r, z, n, what r multiplies
     "GRU-reset=before": 3,  # r, z, n
+    "GORU": 4,  # as the GRU
+    "CFN": 4,  # both gates, tanh(h), tanh(u_c)
+    "KRU": 2,  # u + R h, real and imaginary parts
+    "OrthogonalRNN-field=complex": 2,
     "LSTM": 4,
     "LSTM-peepholes=True-proj_size=2-forget_bias=-0.5": 4,
     "LSTM-peepholes=old": 4,

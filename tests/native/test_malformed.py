@@ -81,7 +81,7 @@ def test_operands_that_are_missing_or_too_many(network: Network) -> None:
         refused(operands._replace(**{name: None}), sizes, kind, f"{name} must be a tensor of shape .*; got None")
     for name in ("c0", "projection"):
         if getattr(operands, name) is None and KERNELS[kind.form].name != "lstm":
-            refused(operands._replace(**{name: torch.zeros(3, 5).double()}), sizes, kind, f"{name} must be None")
+            refused(operands._replace(**{name: torch.zeros_like(operands.h0)}), sizes, kind, f"{name} must be None")
     refused(operands, None, kind, "sizes must be a tensor")  # type: ignore[arg-type]
 
 
@@ -94,12 +94,18 @@ def test_half_precision_in_all_operands() -> None:
 @pytest.mark.parametrize(
     ("field", "value"),
     [("form", n) for n in (-1, len(KERNELS), 2**31, 2**32 + 4, -(2**63))]
-    + [("activation", n) for n in (-1, 4, 5, 2**32)]
+    + [("activation", n) for n in (-1, 5, 6, 2**32)]
     + [("inner", n) for n in (-100, 0, 2, 2**20 + 1, 2**62)],
 )
 def test_numbers_that_no_form_has(field: str, value: int) -> None:
     operands, sizes, kind = gru()
     refused(operands, sizes, kind._replace(**{field: value}), f"{field} must be from")
+
+
+def test_complex_numbers_with_half_of_a_pair() -> None:
+    operands, sizes, kind = as_operands(make_case(named("KRU"), 3, 5, (4, 3, 1)))
+    odd = operands._replace(h0=operands.h0[:, :9], matrix=operands.matrix[:9, :9], weight=operands.weight[:9])  # type: ignore[index]
+    refused(odd, sizes, kind, "h0 must have an even number of columns: real parts, then imaginary parts; got 9")
 
 
 @pytest.mark.parametrize("delays", [(), (1, 3), (0, 2), (2, -5), (2**62,), tuple(range(2, 40))], ids=str)

@@ -79,6 +79,17 @@ def test_products_are_those_of_the_dense_matrix(layer, kind):
         torch.testing.assert_close(matrix.product(v, structural), expected, rtol=1e-9, atol=1e-11)
 
 
+def test_the_curvature_of_some_sequences():
+    model, x = Small(autapse.GRU(D, H)), torch.randn(T, B, D, dtype=torch.float64)
+    targets = torch.randn(B, K, dtype=torch.float64)
+    v = torch.randn(sum(p.numel() for p in model.parameters()), dtype=torch.float64)
+    few = problem_of(model, x, targets, squared, states=model.layer, curvature_batch=2)
+    alone = problem_of(model, x[:, :2], targets[:2], squared, states=model.layer)
+    alone.sequences = alone.curved = range(2)
+    torch.testing.assert_close(few.linearise().product(v, 0.3), alone.linearise().product(v, 0.3))
+    assert few.loss() == pytest.approx(float(squared(model(x).detach(), targets)) / B)
+
+
 def test_the_squares_are_those_of_single_sequences_if_there_are_few():
     model, x = Small(autapse.GRU(D, H)), torch.randn(T, B, D, dtype=torch.float64)
     targets = torch.randint(K, (B,))
@@ -152,6 +163,7 @@ def test_a_stopped_run_continues_to_the_same_bits(tmp_path):
     [
         ({"damping": -1.0}, "damping must be a finite number above 0; got -1.0"),
         ({"structural_damping": -0.1}, "structural_damping must be a finite number at least 0; got -0.1"),
+        ({"curvature_batch": 65}, "curvature_batch must be an integer of at least 1 and at most 64; got 65"),
         ({"cg_steps": 0}, "cg_steps must be an integer of at least 1; got 0"),
         ({"learning_rate": 0.1}, "learning_rate must be unset with optimizer='hessian-free'"),
         ({"clip_norm": 5.0}, "clip_norm must be unset with optimizer='hessian-free'"),

@@ -2,6 +2,7 @@
 
 from autapse.cells.antisymmetric import Antisymmetric
 from autapse.cells.base import Cell, FormCell, constructor_arguments
+from autapse.cells.cfn import CFN
 from autapse.cells.clockwork import Clockwork
 from autapse.cells.deep import Deep
 from autapse.cells.delayed import Delayed
@@ -12,10 +13,12 @@ from autapse.cells.equilibrium_tanh import EquilibriumTanh
 from autapse.cells.ernn import ERNN
 from autapse.cells.fast import FastGRNN, FastRNN
 from autapse.cells.feedforward import Feedforward
+from autapse.cells.goru import GORU
 from autapse.cells.gru import GRU
 from autapse.cells.implicit import ImplicitGRU, ImplicitLSTM
 from autapse.cells.implicit_midpoint import ImplicitMidpoint
 from autapse.cells.intersection import Intersection
+from autapse.cells.kru import KRU
 from autapse.cells.leaky import LeakyRNN
 from autapse.cells.liquid import Liquid
 from autapse.cells.lstm import LSTM
@@ -34,9 +37,12 @@ from autapse.cells.ugrnn import UGRNN
 from autapse.docstrings import arguments, example, examples, inherited, prose
 
 __all__ = [
+    "CFN",
     "ERNN",
+    "GORU",
     "GRU",
     "IRNN",
+    "KRU",
     "LSTM",
     "RIN",
     "RNN",

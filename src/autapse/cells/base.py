@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 import torch
@@ -81,6 +81,8 @@ class Cell(nn.Module):
         self.input_size = checks.integer("input_size", input_size, minimum=1)
         self.hidden_size = checks.integer("hidden_size", hidden_size, minimum=1)
         self.bias = checks.boolean("bias", bias)
+        if dtype is not None and dtype.is_complex:
+            checks.fail("dtype", REAL, dtype, COMPLEX)
         self._factory: dict[str, Any] = {"device": device, "dtype": dtype}
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -303,6 +305,10 @@ class Cell(nn.Module):
             checks.fail(f"step of {type(self).__name__}", rule, got, kind=checks.ShapeError)
         return tuple(state)
 
+    def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *others: Any) -> None:
+        refuse_complex(state_dict, prefix)
+        super()._load_from_state_dict(state_dict, prefix, *others)
+
     def _single(self, x_t: Tensor, state: Tensor | State | None) -> tuple[Tensor, State, bool]:
         if x_t.dim() not in (1, 2) or x_t.shape[-1] != self.input_size:
             rule = f"have shape (B, input_size) or (input_size,) with input_size = {self.input_size}"
@@ -361,6 +367,17 @@ class FormCell(Cell):
 def looks_ahead(cell: type[Cell] | Cell) -> bool:
     """Whether the state at a position depends on later ones."""
     return max(cell.stencil, default=0) > 0
+
+
+REAL = "be real: complex units are pairs of real numbers"
+COMPLEX = 'For complex units, use OrthogonalRNN or KRU with field="complex".'
+
+
+def refuse_complex(tensors: Mapping[str, Any], prefix: str = "") -> None:
+    """Raise an error if a tensor whose name begins with the prefix is complex: torch would drop its imaginary part."""
+    for name, value in tensors.items():
+        if name.startswith(prefix) and isinstance(value, Tensor) and value.is_complex():
+            checks.fail(name, REAL, value.dtype, COMPLEX)
 
 
 COMMON = ("bias", "device", "dtype")  # arguments of all cells, apart from the sizes

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from autapse.gradient.function import without_autocast
 
@@ -37,6 +38,22 @@ def skew(free: Tensor, n: int) -> Tensor:
     return W - W.t()
 
 
+def complex_block(real: Tensor, imaginary: Tensor) -> Tensor:  # [n, n] each -> [2n, 2n]
+    """[[P, −Q], [Q, P]], which acts on the real parts and then the imaginary parts of z as P + iQ acts on z."""
+    return torch.cat([torch.cat([real, -imaginary], dim=1), torch.cat([imaginary, real], dim=1)])
+
+
+def skew_hermitian(free: Tensor, n: int) -> Tensor:  # [n, n], complex
+    """A = K + iS with skew K and symmetric S, whose exponential and Cayley map are unitary.
+
+    The n² free values are the strictly upper triangle of K, then the upper triangle of S with its diagonal.
+    """
+    above = n * (n - 1) // 2
+    row, column = torch.triu_indices(n, n, device=free.device)
+    S = free.new_zeros(n, n).index_put((row, column), free[above:])
+    return torch.complex(skew(free[:above], n), S + torch.triu(S, 1).t())
+
+
 def damped(free: Tensor, n: int, diffusion: float, structured: bool) -> Tensor:
     """W − Wᵀ − γI with a strictly upper triangular W, or W − γI with a full W if it is not structured."""
     W = skew(free, n) if structured else free
@@ -63,19 +80,50 @@ def rotations(angles: Sequence[Tensor], n: int) -> Tensor:
 
     Layer l turns the coordinate pairs (l mod 2 + 2i, l mod 2 + 2i + 1), as in the real form of EURNN's tunable style.
     """
-    product = torch.eye(n, dtype=angles[0].dtype, device=angles[0].device)
-    for layer, angle in enumerate(angles):
-        product = _rotate_pairs(product, angle, offset=layer % 2)
+    angle = _per_row(angles, n)
+    identity = torch.eye(n, dtype=angle.dtype, device=angle.device)
+    return _layers(identity, torch.cos(angle), _signs(angle) * torch.sin(angle))
+
+
+def complex_rotations(angles: Sequence[Tensor], phases: Sequence[Tensor], first: Tensor) -> Tensor:  # [n, n], complex
+    """EURNN's tunable unitary matrix: phases of all units, then layers of [[e^iφ·cos θ, −e^iφ·sin θ], [sin θ, cos θ]].
+
+    The pairs of a layer are those of `rotations`. (Phases of all units after the last layer would repeat its own.)
+    """
+    angle = _per_row(angles, len(first))
+    signs = _signs(angle)
+    phase = torch.where(signs < 0, _per_row(phases, len(first)), 0)  # of the upper row of a pair
+    turn = torch.polar(torch.ones_like(phase), phase)
+    start = torch.diag(torch.polar(torch.ones_like(first), first))
+    return _layers(start, turn * torch.cos(angle), turn * (signs * torch.sin(angle)))
+
+
+def _per_row(values: Sequence[Tensor], n: int) -> Tensor:  # [layers, n]
+    """The value of the pair that each row belongs to in each layer; 0 for a row without a partner."""
+    rows = []
+    for layer, of_pairs in enumerate(values):
+        before, pairs = layer % 2, (n - layer % 2) // 2
+        rows.append(functional.pad(of_pairs[:pairs].repeat_interleave(2), (before, n - before - 2 * pairs)))
+    return torch.stack(rows)
+
+
+def _signs(angle: Tensor) -> Tensor:  # [layers, n]
+    """−1 for the upper row of a pair, 1 for the lower one."""
+    layers, n = angle.shape
+    place = torch.arange(n, device=angle.device) - torch.arange(layers, device=angle.device)[:, None]
+    return torch.where(place % 2 == 0, -1, 1).to(angle.dtype)
+
+
+def _layers(product: Tensor, own: Tensor, other: Tensor) -> Tensor:
+    """Layer after layer, row i of the product becomes own[i]·row i + other[i]·row of its partner."""
+    n = len(product)
+    row = torch.arange(n, device=product.device)
+    # A row without a partner has other = 0; any row will do.
+    partners = [((row - shift) ^ 1).add(shift).clamp(0, n - 1) for shift in (0, 1)]
+    for layer, (c, s) in enumerate(zip(own.unbind(0), other.unbind(0), strict=True)):
+        swapped = product.index_select(0, partners[layer % 2])
+        product = torch.addcmul(c.unsqueeze(1) * product, s.unsqueeze(1), swapped)
     return product
-
-
-def _rotate_pairs(matrix: Tensor, angle: Tensor, offset: int) -> Tensor:
-    n = matrix.shape[0]
-    pairs = (n - offset) // 2
-    cos, sin = torch.cos(angle[:pairs, None]), torch.sin(angle[:pairs, None])
-    upper, lower = matrix[offset : offset + 2 * pairs].view(pairs, 2, n).unbind(1)
-    turned = torch.stack([cos * upper - sin * lower, sin * upper + cos * lower], dim=1).reshape(2 * pairs, n)
-    return torch.cat([matrix[:offset], turned, matrix[offset + 2 * pairs :]])
 
 
 @in_full_precision

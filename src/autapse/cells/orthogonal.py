@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
@@ -10,27 +9,31 @@ from torch import Tensor
 
 from autapse import checks
 from autapse.cells.base import FormCell, uniform_, zeros_
-from autapse.cells.matrices import cayley, exponential, full_precision, reflections, rotations, skew
+from autapse.cells.matrices import reflections
+from autapse.cells.modulus import ModulusCell
+from autapse.cells.parametrization import Parametrization
 from autapse.forms import ACTIVATIONS, Form, Leaky
 
-PARAMETRIZATIONS = ("exp", "cayley", "rotations")
 
+class OrthogonalRNN(ModulusCell):
+    """h' = modReLU(W·x + R·h; b), modReLU(a; b) = a/|a|·max(0, |a| + b), R exactly orthogonal or unitary
 
-class OrthogonalRNN(FormCell):
-    """h' = modReLU(W·x + R·h; b), modReLU(a; b) = sign(a)·max(0, |a| + b), R exactly orthogonal
-
-    The real form of EURNN (Jing et al. 2017), a baseline of the ERNN paper, is `parametrization="rotations"`. R starts
-    as a block diagonal of random rotations by up to π/2, or with random angles ("rotations"); W starts uniform in
-    ±1/√n, b = 0.
+    The tunable EURNN (Jing et al. 2017), a baseline of the ERNN paper, is `parametrization="rotations"` with
+    `field="complex"`; its real form is the default field. `field="complex"` with "exp" or "cayley" is the full-capacity
+    unitary network (Wisdom et al. 2016), which all unitary matrices can be. R starts as a block diagonal of random
+    rotations by up to π/2, complex: of random phases, or with random angles ("rotations"); W starts uniform in ±1/√n,
+    b = 0.
 
     Args:
-        parametrization: R is "exp": exp(A), "cayley": (I − A)⁻¹(I + A), both of a skew A with n(n−1)/2 parameters, or
-            "rotations": a product of layers of 2×2 rotations of neighbouring units, in alternating pairs.
+        parametrization: R is "exp": exp(A), "cayley": (I − A)⁻¹(I + A), both of a skew A with n(n−1)/2 parameters
+            (complex: of a skew-Hermitian A with n²), or "rotations": a product of layers of 2×2 rotations of
+            neighbouring units, in alternating pairs; complex: with a phase per pair, and before them one per unit.
         capacity: number of layers of rotations; None: hidden_size, which has n(n−1)/2 angles in total.
-        nonlinearity: "modrelu", or act of h' = act(W·x + R·h + b): "tanh", "relu", "sigmoid" or "identity".
+        nonlinearity: "modrelu", or act of h' = act(W·x + R·h + b): "tanh", "relu", "sigmoid" or "identity"; complex:
+            of the real and of the imaginary part.
+        field: "real" or "complex". The state of n complex units has 2n numbers: the real parts, then the imaginary
+            parts.
     """
-
-    form_class = Leaky
 
     def __init__(
         self,
@@ -40,54 +43,23 @@ class OrthogonalRNN(FormCell):
         parametrization: str = "exp",
         capacity: int | None = None,
         nonlinearity: str = "modrelu",
+        field: str = "real",
         **factory: Any,
     ):
-        super().__init__(input_size, hidden_size, bias, **factory)
-        self.parametrization = checks.one_of("parametrization", parametrization, PARAMETRIZATIONS)
-        if capacity is not None and parametrization != "rotations":
-            checks.fail("capacity", 'be used with parametrization="rotations"', capacity, "Omit it.")
-        self.capacity = None if capacity is None else checks.integer("capacity", capacity, minimum=1)
-        self.nonlinearity = checks.one_of("nonlinearity", nonlinearity, ("modrelu", *ACTIVATIONS))
-        self.weight_ih = self._parameter(hidden_size, input_size)
-        if parametrization == "rotations":
-            self.weight_hh = self._parameter(sum(self._pairs()))
-        else:
-            self.weight_hh = self._parameter(hidden_size * (hidden_size - 1) // 2)
-        self.bias_h = self._bias(hidden_size)
-        self.reset_parameters()
+        super().__init__(input_size, hidden_size, bias, nonlinearity, field, **factory)
+        self._of = Parametrization.checked(parametrization, hidden_size, capacity, field)
+        self.parametrization, self.capacity = parametrization, self._of.capacity
+        self._make_parameters(self._of.count)
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
         uniform_(self.hidden_size, self.weight_ih)
         zeros_(self.bias_h)
-        if self.parametrization == "rotations":
-            self.weight_hh.uniform_(-math.pi, math.pi)
-            return
-        row, column = torch.triu_indices(self.hidden_size, self.hidden_size, offset=1)
-        in_block = ((row % 2 == 0) & (column == row + 1)).nonzero().squeeze(1).to(self.weight_hh.device)
-        angle = self.weight_hh.new_empty(len(in_block)).uniform_(-math.pi / 2, math.pi / 2)
-        self.weight_hh.zero_()
-        # The Cayley map of [[0, s], [−s, 0]] turns by 2·atan(s), the exponential by s.
-        self.weight_hh[in_block] = torch.tan(angle / 2) if self.parametrization == "cayley" else angle
-
-    def _pairs(self) -> list[int]:
-        """Number of pairs that each layer of rotations turns. If n is even, every second layer has one pair less."""
-        return [(self.hidden_size - layer % 2) // 2 for layer in range(self.capacity or self.hidden_size)]
+        self._of.start_(self.weight_hh)
 
     def matrix(self) -> Tensor:
-        """R, [H, H], orthogonal."""
-        if self.parametrization == "rotations":
-            angles = self.weight_hh.to(full_precision(self.weight_hh.dtype))
-            return rotations(angles.split(self._pairs()), self.hidden_size).to(self.weight_hh.dtype)
-        A = skew(self.weight_hh, self.hidden_size)
-        return exponential(A) if self.parametrization == "exp" else cayley(A)
-
-    def affine(self) -> tuple[Tensor, Tensor | None]:
-        return self.weight_ih, None if self.nonlinearity == "modrelu" else self.bias_h
-
-    def prepare(self) -> Form:
-        threshold = self.bias_h if self.nonlinearity == "modrelu" else None
-        return Leaky(self.matrix(), self.nonlinearity, threshold=threshold)
+        """R, [H, H], orthogonal; complex: P + iQ as [[P, −Q], [Q, P]], [2H, 2H]."""
+        return self._of.matrix(self.weight_hh)
 
 
 class SpectralRNN(FormCell):

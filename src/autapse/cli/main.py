@@ -24,6 +24,7 @@ VERBS = {
     "diagnose": "look inside the network of a run: gradients, memory, stability, units",
     "report": "write one HTML page about runs: scores, curves, predictions, probes, settings",
     "resume": "continue a run that was stopped",
+    "online": "learn from a stream that changes, one value after the other",
     "predict": "apply a trained network to a file of sequences or sentences",
     "sample": "write text with a language model, or draw sequences from a generator",
     "reproduce": "train the papers' experiments again, and compare the results with the papers'",

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import tyro
 
+from autapse.cli import online
 from autapse.cli.kinds import kind_of
 from autapse.cli.parse import Trust, parse
 from autapse.cli.run import speaking_for_all
@@ -29,6 +30,8 @@ class Resume(Trust):
 
 def main(words: list[str]) -> int:
     args = parse(Resume, "resume", words)
+    if (args.run / "online.json").exists():
+        return online.resume(args.run, args.steps)
     from autapse.training.checkpoint import open_run
     from autapse.training.loading import find_run
     from autapse.training.log import Screen

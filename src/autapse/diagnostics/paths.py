@@ -20,6 +20,8 @@ from autapse.cells import Cell, Clockwork, Deep, Dilated, TimeDelay
 from autapse.cells.deep_step import DeepStep
 from autapse.cells.maps import Maps
 from autapse.forms import (
+    ChaosFree,
+    ComplexModulus,
     Delays,
     GatedRecurrent,
     Leaky,
@@ -247,6 +249,19 @@ def _(form: UpdateGate | GatedRecurrent, u: Tensor, state: State) -> State:
     (h,) = state
     gates = _least(u, _through(form.matrix, h)).chunk(form.gates)  # through the reset gate a path is never shorter
     return (_least(h, _least(*gates) + 1),)
+
+
+@_step.register
+def _(form: ChaosFree, u: Tensor, state: State) -> State:
+    (h,) = state
+    theta, eta = _through(form.matrix, h).chunk(2)
+    return (_least(h, theta, eta, *u.chunk(3)) + 1,)
+
+
+@_step.register
+def _(form: ComplexModulus, u: Tensor, state: State) -> State:
+    parts = _least(u, _through(form.matrix, state[0])).chunk(2)  # modReLU mixes real and imaginary part
+    return (_least(*parts).repeat(2) + 1,)
 
 
 @_step.register

@@ -2,8 +2,11 @@
 
 from autapse.forms.activations import ACTIVATIONS, Activation, modrelu
 from autapse.forms.base import Affine, Form, State
+from autapse.forms.chaos_free import ChaosFree
+from autapse.forms.complex import ComplexModulus
 from autapse.forms.delays import Delays
 from autapse.forms.gru import GatedRecurrent, GlobalGates
+from autapse.forms.integrated import INTEGRATORS, Integrated
 from autapse.forms.leaky import Leaky
 from autapse.forms.linear import LinearRecurrence
 from autapse.forms.lstm import LongShortTerm
@@ -15,12 +18,16 @@ from autapse.native.operands import KERNELS
 
 __all__ = [
     "ACTIVATIONS",
+    "INTEGRATORS",
     "Activation",
     "Affine",
+    "ChaosFree",
+    "ComplexModulus",
     "Delays",
     "Form",
     "GatedRecurrent",
     "GlobalGates",
+    "Integrated",
     "Leaky",
     "LinearRecurrence",
     "LongShortTerm",
@@ -35,5 +42,5 @@ __all__ = [
 # The forms that have a kernel, in the order of native/src/abi.h.
 KERNELS[:] = (
     *(Leaky, Transitions, SharedGate, UpdateGate, GatedRecurrent, LongShortTerm, Delays, PreActivation),
-    LinearRecurrence,
+    *(LinearRecurrence, ChaosFree, ComplexModulus),
 )

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from autapse.forms.around import Around, around
+from autapse.gradient.at_states import clipped_at_states
 from autapse.native.operands import ACTIVATIONS, KERNELS, Extent, FormOperands, Kind, Operands, Shapes, Stretch
 from autapse.sequences.walk import walk
 
@@ -37,6 +38,35 @@ class Form:
     def jacobian(self, u: Tensor, state: State, t: int) -> Tensor:  # [B, S, S], S the sizes of all states together
         """d step(u, state, t) / d state, in closed form."""
         raise NotImplementedError
+
+    # The product with the state -----------------------------------------------------------------------------------
+
+    @staticmethod
+    def has_one_product(kind: Kind, projected: bool) -> bool:
+        """Whether a step reads h by one product R·h, so that it is `joined(u, product(h), state, t)`."""
+        return False
+
+    @property
+    def reads_by_one_product(self) -> bool:
+        """`has_one_product` of this form."""
+        operands, kind = self.operands(1, 0)
+        return self.has_one_product(kind, operands.projection is not None)
+
+    def product(self, h: Tensor) -> Tensor:
+        """R·h of each row."""
+        return h @ self.matrix.t()  # type: ignore[attr-defined]
+
+    def driven(self, u: Tensor, h: Tensor, product: Tensor | None = None) -> Tensor:
+        """u + R·h, whose product may be known."""
+        return torch.addmm(u, h, self.matrix.t()) if product is None else u + product  # type: ignore[attr-defined]
+
+    def joined(self, u: Tensor, product: Tensor, state: State, t: Any) -> State:
+        """The step, given the product R·h; t is one position, or that of each row."""
+        raise NotImplementedError
+
+    def read(self, carried: State) -> State:
+        """What a step reads of all that a sequence carries."""
+        return carried
 
     # The kernel -------------------------------------------------------------------------------------------------
 
@@ -121,7 +151,7 @@ class Form:
         """The results of the kernel, by the reference step: h, h_n, c and c_n; the last two may be None."""
         drive = operands.x if operands.weight is None else F.linear(operands.x, operands.weight, operands.bias)
         state = (operands.h0,) if operands.c0 is None else (operands.h0, operands.c0)
-        step = cls.from_operands(operands, kind).step
+        step = clipped_at_states(cls.from_operands(operands, kind).step, kind.clip)
         states, final = walk(step, drive, state, sizes.tolist(), 0, kind.reverse)
         return [states[0], final[0], *((states[1], final[1]) if operands.c0 is not None else (None, None))]
 

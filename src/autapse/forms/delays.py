@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from autapse.forms.base import Affine, Form, State
 from autapse.forms.leaky import Leaky
+from autapse.gradient.at_states import clipped_at_states
 from autapse.native import operands as native
 from autapse.native.operands import Extent, FormOperands, Kind, Operands, Shapes
 from autapse.sequences.lengths import running
@@ -47,6 +48,19 @@ class Delays(Form):
         h, *earlier = state
         return self.base.step(self._driven(u, earlier), (h,), t)
 
+    @staticmethod
+    def has_one_product(kind: Kind, projected: bool) -> bool:
+        return kind.inner == 1
+
+    def product(self, h: Tensor) -> Tensor:
+        return self.base.product(h)
+
+    def joined(self, u: Tensor, product: Tensor, state: State, t: Any) -> State:
+        return self.base.joined(self._driven(u, list(state[1:])), product, state[:1], t)
+
+    def read(self, carried: State) -> State:
+        return carried[0], *(carried[delay - 1] for delay in self.delays)
+
     def _driven(self, u: Tensor, earlier: list[Tensor]) -> Tensor:
         for matrix, h in zip(self.matrices, earlier, strict=True):
             u = torch.addmm(u, h, matrix.t())
@@ -54,7 +68,7 @@ class Delays(Form):
 
     def carry(self, u: Tensor, carried: State, t: int) -> State:
         """`step` on all states that a sequence carries, the latest first."""
-        return *self.step(u, (carried[0], *(carried[delay - 1] for delay in self.delays)), t), *carried[:-1]
+        return *self.step(u, self.read(carried), t), *carried[:-1]
 
     def jacobian(self, u: Tensor, state: State, t: int) -> Tensor:
         """The derivative of all carried states: the block companion matrix. `state` has the last `reach` states."""
@@ -100,7 +114,9 @@ class Delays(Form):
         drive = operands.x if operands.weight is None else F.linear(operands.x, operands.weight, operands.bias)
         state = (operands.h0, *operands.history.unbind(0))  # type: ignore[union-attr]
         states, final = walk(
-            cls.from_operands(operands, kind).carry, drive, state, sizes.tolist(), 0, kind.reverse, traced=1
+            clipped_at_states(cls.from_operands(operands, kind).carry, kind.clip, count=1),
+            *(drive, state, sizes.tolist(), 0, kind.reverse),
+            traced=1,
         )
         return [states[0], final[0], None, None]
 

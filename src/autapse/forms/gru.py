@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
+from autapse.forms.activations import modrelu
 from autapse.forms.around import Around
 from autapse.forms.base import Form, State, diagonal, rows
-from autapse.native.operands import KERNELS, Extent, FormOperands, Kind, Operands, Shapes
+from autapse.native import operands as native
+from autapse.native.operands import Extent, FormOperands, Kind, Operands, Shapes
 
 
 @dataclass(frozen=True)
@@ -19,18 +22,30 @@ class GatedRecurrent(Form):
 
     n = tanh(u_n + r ∘ (R_n·h + b_n))   if reset_after
     n = tanh(u_n + R_n·(r ∘ h))         otherwise
+    n = modReLU(u_n + r ∘ (R_n·h); b)   with a threshold b, and reset_after
     """
 
     name = "gru"
     gates = 3
+    activations: ClassVar[Sequence[str]] = native.ACTIVATIONS
 
     matrix: Tensor  # R_r, R_z, R_n stacked, [3H, H]
     bias: Tensor | None  # b_n, [H]; inside the reset gate, so it is not part of the drive
     reset_after: bool = True
+    threshold: Tensor | None = None  # b, [H]
 
     def step(self, u: Tensor, state: State, t: int) -> State:
         (h,) = state
         _, z, n, _ = self._gates(u, h)
+        return (n + z * (h - n),)
+
+    @staticmethod
+    def has_one_product(kind: Kind, projected: bool) -> bool:
+        return kind.reset_after
+
+    def joined(self, u: Tensor, product: Tensor, state: State, t: Any) -> State:
+        (h,) = state
+        _, z, n, _ = self._gates(u, h, product=product)
         return (n + z * (h - n),)
 
     def jacobian(self, u: Tensor, state: State, t: int) -> Tensor:
@@ -42,7 +57,7 @@ class GatedRecurrent(Form):
             to_candidate = rows(r, R_n) + inner.unsqueeze(-1) * dr
         else:
             to_candidate = R_n @ (diagonal(r) + h.unsqueeze(-1) * dr)
-        return diagonal(z) + (h - n).unsqueeze(-1) * dz + ((1 - z) * (1 - n * n)).unsqueeze(-1) * to_candidate
+        return diagonal(z) + (h - n).unsqueeze(-1) * dz + ((1 - z) * self._slope(n)).unsqueeze(-1) * to_candidate
 
     def _gate_slopes(self, u: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:  # [B, H, H] each
         """dr/dh and dz/dh."""
@@ -52,7 +67,7 @@ class GatedRecurrent(Form):
 
     @property
     def has_tangent(self) -> bool:
-        return self.reset_after
+        return self.reset_after and self.threshold is None
 
     def linearised(self, at: Around, moved: Operands) -> tuple[Tensor, ...]:
         r, z, n, inner = at.reserve.chunk(4, dim=-1)
@@ -64,25 +79,37 @@ class GatedRecurrent(Form):
         return a_r * (u_r + m_r) + a_z * (u_z + m_z) + by_n * u_n + a_n * inside, z, a_r, a_z, a_n
 
     def operands(self, steps: int, start: int) -> tuple[FormOperands, Kind]:
-        kind = Kind(KERNELS.index(GatedRecurrent), reset_after=self.reset_after)
-        return FormOperands(self.matrix, self.bias), kind
+        activation = "tanh" if self.threshold is None else "modrelu"
+        code = native.KERNELS.index(GatedRecurrent)
+        kind = Kind(code, native.ACTIVATIONS.index(activation), reset_after=self.reset_after)
+        return FormOperands(self.matrix, self.bias if self.threshold is None else self.threshold), kind
 
     @classmethod
     def from_operands(cls, operands: Operands, kind: Kind) -> GatedRecurrent:
-        return cls(operands.matrix, operands.offset, kind.reset_after)
+        if native.ACTIVATIONS[kind.activation] != "modrelu":
+            return cls(operands.matrix, operands.offset, kind.reset_after)
+        return cls(operands.matrix, None, True, operands.offset)
 
     @staticmethod
     def operand_shapes(kind: Kind, extent: Extent, given: dict[str, Any]) -> tuple[Shapes, Shapes]:
         H = extent.hidden
+        if native.ACTIVATIONS[kind.activation] == "modrelu":
+            return {"matrix": (3 * H, H), "offset": (H,)}, {}
         return {"matrix": (3 * H, H)}, {"offset": (H,)} if kind.reset_after else {}
 
+    def _activate(self, a: Tensor) -> Tensor:
+        return torch.tanh(a) if self.threshold is None else modrelu(a, self.threshold)
+
+    def _slope(self, n: Tensor) -> Tensor:
+        return 1 - n * n if self.threshold is None else (n != 0).to(n.dtype)
+
     def _gates(
-        self, u: Tensor, h: Tensor, factors: tuple[Tensor, Tensor] | None = None
+        self, u: Tensor, h: Tensor, factors: tuple[Tensor, Tensor] | None = None, product: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """r, z, n and the vector that the reset gate multiplies. `factors` multiply r and z."""
+        """r, z, n and the vector that the reset gate multiplies. `factors` multiply r and z; R·h may be known."""
         u_r, u_z, u_n = u.chunk(3, dim=-1)
         if self.reset_after:
-            a_r, a_z, inner = (h @ self.matrix.t()).chunk(3, dim=-1)
+            a_r, a_z, inner = (self.product(h) if product is None else product).chunk(3, dim=-1)
             inner = inner if self.bias is None else inner + self.bias
         else:
             a_r, a_z = (h @ self.matrix[: 2 * h.shape[-1]].t()).chunk(2, dim=-1)
@@ -91,7 +118,7 @@ class GatedRecurrent(Form):
         if factors is not None:
             r, z = factors[0] * r, factors[1] * z
         if self.reset_after:
-            return r, z, torch.tanh(u_n + r * inner), inner
+            return r, z, self._activate(u_n + r * inner), inner
         return r, z, torch.tanh(torch.addmm(u_n, r * h, self.matrix[2 * h.shape[-1] :].t())), inner
 
 
@@ -112,9 +139,9 @@ class GlobalGates(GatedRecurrent):
         return factor_r, factor_z
 
     def _gates(
-        self, u: Tensor, h: Tensor, factors: tuple[Tensor, Tensor] | None = None
+        self, u: Tensor, h: Tensor, factors: tuple[Tensor, Tensor] | None = None, product: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        return super()._gates(u[:, 2:], h, self._factors(u, h))
+        return super()._gates(u[:, 2:], h, self._factors(u, h), product)
 
     def _gate_slopes(self, u: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
         assert self.overall is not None

@@ -48,6 +48,16 @@ class Leaky(Form):
             h = _mix(self._activate(self._driven(u, h)), h, *self._mixing_at(t, k))
         return (h,)
 
+    @staticmethod
+    def has_one_product(kind: Kind, projected: bool) -> bool:
+        return kind.inner == 1
+
+    def product(self, h: Tensor) -> Tensor:
+        return self._driven(torch.zeros_like(h), h)
+
+    def joined(self, u: Tensor, product: Tensor, state: State, t: Position) -> State:
+        return (_mix(self._activate(u + product), state[0], *self._mixing_at(t, 0)),)
+
     def _driven(self, u: Tensor, h: Tensor) -> Tensor:
         """u + R·h"""
         if self.pattern is None:

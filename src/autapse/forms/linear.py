@@ -48,7 +48,7 @@ class LinearRecurrence(Form):
         if len(state) == 1:
             return sum(parts, start=diagonal(z))
         *others, last = parts
-        c_by_h, s, q = sum(others, start=torch.zeros_like(last)), *rest[-2:]
+        c_by_h, (s, q) = sum(others, start=torch.zeros_like(last)), rest[-2:]
         by_h = torch.cat([s.unsqueeze(-1) * c_by_h + last, c_by_h], dim=-2)
         by_c = torch.cat([diagonal(s * z + q), diagonal(z)], dim=-2)
         return torch.cat([by_h, by_c], dim=-1)

@@ -28,7 +28,17 @@ class LongShortTerm(Form):
     projection: Tensor | None = None  # P, [size, H]
 
     def step(self, u: Tensor, state: State, t: int) -> State:
-        *_, o, c, squashed = self._gates(u, state)
+        return self._combined(*self._gates(u, state))
+
+    @staticmethod
+    def has_one_product(kind: Kind, projected: bool) -> bool:
+        return not projected
+
+    def joined(self, u: Tensor, product: Tensor, state: State, t: Any) -> State:
+        return self._combined(*self._gates(u, state, product))
+
+    def _combined(self, *gates: Tensor) -> State:
+        *_, o, c, squashed = gates
         h = o * squashed
         return (h if self.projection is None else h @ self.projection.t(), c)
 
@@ -80,10 +90,12 @@ class LongShortTerm(Form):
             needed["h0"] = (B, H)
         return needed, {"offset": (4, H), "projection": (size, H)}
 
-    def _gates(self, u: Tensor, state: State) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    def _gates(
+        self, u: Tensor, state: State, product: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
         """i, f, g, o, the new cell, and tanh of it."""
         h, c = state
-        a_i, a_f, a_g, a_o = torch.addmm(u, h, self.matrix.t()).chunk(4, dim=-1)
+        a_i, a_f, a_g, a_o = self.driven(u, h, product).chunk(4, dim=-1)
         if self.peepholes is not None:
             p_i, p_f, p_o, q_o = self.peepholes
             a_i, a_f, a_o = a_i + p_i * c, a_f + p_f * c, a_o + p_o * c

@@ -30,8 +30,16 @@ class SharedGate(Form):
     carry: tuple[Scalar, Scalar]  # q₀, q₁
 
     def step(self, u: Tensor, state: State, t: int) -> State:
-        (h,) = state
-        z, c = self._gates(u, h)
+        return self._combined(state[0], *self._gates(u, state[0]))
+
+    @staticmethod
+    def has_one_product(kind: Kind, projected: bool) -> bool:
+        return True
+
+    def joined(self, u: Tensor, product: Tensor, state: State, t: Any) -> State:
+        return self._combined(state[0], *self._gates(u, state[0], product))
+
+    def _combined(self, h: Tensor, z: Tensor, c: Tensor) -> State:
         return (self._affine(self.candidate, z) * c + self._affine(self.carry, z) * h,)
 
     def jacobian(self, u: Tensor, state: State, t: int) -> Tensor:
@@ -76,9 +84,9 @@ class SharedGate(Form):
         H, pairs = extent.hidden, (extent.steps, 2)
         return {"matrix": (H, H), "alpha": pairs, "beta": pairs}, {}
 
-    def _gates(self, u: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+    def _gates(self, u: Tensor, h: Tensor, product: Tensor | None = None) -> tuple[Tensor, Tensor]:
         u_z, u_c = u.chunk(2, dim=-1)
-        a = h @ self.matrix.t()
+        a = self.product(h) if product is None else product
         return torch.sigmoid(u_z + a), torch.tanh(u_c + a)
 
     @staticmethod

@@ -23,8 +23,17 @@ class UpdateGate(Form):
     matrix: Tensor  # R_c over R_g, [2H, H]
 
     def step(self, u: Tensor, state: State, t: int) -> State:
-        (h,) = state
-        c, g = self._gates(u, h)
+        return self._combined(state[0], *self._gates(u, state[0]))
+
+    @staticmethod
+    def has_one_product(kind: Kind, projected: bool) -> bool:
+        return True
+
+    def joined(self, u: Tensor, product: Tensor, state: State, t: Any) -> State:
+        return self._combined(state[0], *self._gates(u, state[0], product))
+
+    @staticmethod
+    def _combined(h: Tensor, c: Tensor, g: Tensor) -> State:
         return (g * h + (1 - g) * c,)
 
     def jacobian(self, u: Tensor, state: State, t: int) -> Tensor:
@@ -54,6 +63,6 @@ class UpdateGate(Form):
     def operand_shapes(kind: Kind, extent: Extent, given: dict[str, Any]) -> tuple[Shapes, Shapes]:
         return {"matrix": (2 * extent.hidden, extent.hidden)}, {}
 
-    def _gates(self, u: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
-        a_c, a_g = torch.addmm(u, h, self.matrix.t()).chunk(2, dim=-1)
+    def _gates(self, u: Tensor, h: Tensor, product: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        a_c, a_g = self.driven(u, h, product).chunk(2, dim=-1)
         return torch.tanh(a_c), torch.sigmoid(a_g)

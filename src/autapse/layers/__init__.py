@@ -44,6 +44,18 @@ class ImplicitMidpoint(Layer):
     cell_type = cells.ImplicitMidpoint
 
 
+class CFN(Layer):
+    cell_type = cells.CFN
+
+
+class GORU(Layer):
+    cell_type = cells.GORU
+
+
+class KRU(Layer):
+    cell_type = cells.KRU
+
+
 class FastRNN(Layer):
     cell_type = cells.FastRNN
 
@@ -109,9 +121,12 @@ class Reservoir(Layer):
 
 
 __all__ = [
+    "CFN",
     "ERNN",
+    "GORU",
     "GRU",
     "IRNN",
+    "KRU",
     "LSTM",
     "RIN",
     "RNN",

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from torch import Tensor
 
 
-class Notes:
+class NotedTensors:
     """Tensors that layers note, one [B] per call. They belong to a context and a thread: layers keep nothing.
 
     Args:
@@ -42,7 +42,7 @@ class Notes:
             notes.append(value)
 
 
-DRAWS = Notes("draws")
+DRAWS = NotedTensors("draws")
 """The log-probabilities of what layers draw, if they are trained by REINFORCE: `Cell.log_probability`."""
-PENALTIES = Notes("penalties")
+PENALTIES = NotedTensors("penalties")
 """What the loss adds for each sequence: `Cell.penalty`."""

@@ -15,11 +15,11 @@ from torch.nn.parameter import is_lazy
 from torch.nn.utils.rnn import PackedSequence
 
 from autapse import checks
-from autapse.cells.base import Cell, cell_options, looks_ahead, make_cell, option_words
+from autapse.cells.base import Cell, cell_options, looks_ahead, make_cell, option_words, refuse_complex
 from autapse.forms import State
 from autapse.layers.compiled import never_compiled
 from autapse.layers.help import layer_help
-from autapse.layers.noted import DRAWS, PENALTIES, Notes
+from autapse.layers.noted import DRAWS, PENALTIES, NotedTensors
 from autapse.layers.per_thread import PerThread
 from autapse.layers.stream import Stream
 from autapse.sequences.batch import SequenceBatch, make_batch
@@ -265,6 +265,10 @@ class Recurrent(nn.Module):
         own = "" if isinstance(self, Layer) else f"{self.cell_class.__name__}, "
         return f"{type(self).__name__}({own}{self.extra_repr()})"
 
+    def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *others: Any) -> None:
+        refuse_complex(state_dict, prefix)
+        super()._load_from_state_dict(state_dict, prefix, *others)
+
     # Use --------------------------------------------------------------------------------------------------------
 
     @never_compiled  # a Python loop over time: traced, its length would freeze and compile time grow with it
@@ -303,7 +307,7 @@ class Recurrent(nn.Module):
             return output, h_n
         return output, h_n, [tuple(batch.pad(state) for state in trace) for trace in run.traces]
 
-    def _note(self, notes: Notes, method: str, final: dict[str, State], batch: SequenceBatch) -> None:
+    def _note(self, notes: NotedTensors, method: str, final: dict[str, State], batch: SequenceBatch) -> None:
         """Note what a method of the cells gives for their final states, in the caller's order of sequences."""
         values = [getattr(cell, method)(final[key]) for key, cell in self._cells().items()]
         known = [value for value in values if value is not None]
@@ -514,6 +518,8 @@ def check_parameters(module: nn.Module, shapes: Shapes, *path: str) -> None:
             check_parameters(module._modules[name], shape, *path, name)  # type: ignore[arg-type]
             continue
         parameter = parameters.get(name) if name in parameters else buffers.get(name)
+        if parameter is not None and parameter.is_complex():  # after layer.to(torch.complex64)
+            refuse_complex({".".join([*path, name]): parameter})
         if parameter is not None and parameter.shape != shape:
             rule, remedy = f"have shape {tuple(shape)}, as at first", "Make a layer with other sizes."
             checks.fail(".".join([*path, name]), rule, tuple(parameter.shape), remedy, checks.ShapeError)

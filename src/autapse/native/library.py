@@ -18,7 +18,7 @@ SWITCH = "AUTAPSE_NATIVE"  # 0 forces the reference
 INSTRUCTION_SET = "AUTAPSE_ISA"  # forces an instruction set
 PLACE = "AUTAPSE_LIBRARY"  # another build of the library, such as one with sanitizers
 INSTRUCTION_SETS = ("avx512", "avx2", "baseline")
-ABI = 12
+ABI = 13
 REMEDY = (
     "Install a C++ compiler (such as g++) and then autapse again (with pip's --force-reinstall --no-deps "
     f"--no-cache-dir), or set {SWITCH}=0 to use plain PyTorch without this warning."
@@ -45,6 +45,8 @@ class ScanStruct(ctypes.Structure):
         *((name, ctypes.c_int64) for name in ("steps", "rows", "batch", "inputs", "hidden", "outputs", "inner")),
         ("delays", ctypes.c_int64 * 32),
         ("connections", ctypes.c_int64),
+        ("clip", ctypes.c_double),
+        ("flow", ctypes.c_double),
         *((name, ctypes.c_void_p) for name in POINTERS),
     )
 

@@ -7,6 +7,7 @@ and memory. The values of index tensors are checked by the C++ code itself befor
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple, NoReturn, Protocol
 
@@ -63,6 +64,8 @@ class Kind(NamedTuple):
     reverse: bool = False  # the last step comes first; for sequences of one length
     skip: bool = False  # chain: each map but the first adds what it reads
     delays: tuple[int, ...] = ()  # delayed: each above 1
+    clip: float = math.inf  # backward pass: bound of each entry of the gradient at a state
+    flow: float = 0.0  # backward pass: weight of each term of the regulariser for information flow
 
 
 class Extent(NamedTuple):
@@ -102,6 +105,11 @@ class KernelForm(Protocol):
     @classmethod
     def drive_parts(cls, kind: Kind, cells: bool) -> int:
         """Parts of the drive, each H columns wide; `cells`: whether there is a second state."""
+        ...
+
+    @staticmethod
+    def has_one_product(kind: Kind, projected: bool) -> bool:
+        """Whether a step reads the state by one product, as the regulariser for information flow needs."""
         ...
 
     @staticmethod
@@ -154,6 +162,8 @@ def check_shapes(kind: Kind, *shapes: Shape | None) -> Extent:
     for name in ("inputs", "hidden", "outputs"):
         if getattr(extent, name) < 1:
             checks.fail(f"the number of {name}", "be at least 1", getattr(extent, name), kind=checks.ShapeError)
+    if kind.flow and not KERNELS[kind.form].has_one_product(kind, given["projection"] is not None):
+        checks.fail("flow", f"be 0 for this {KERNELS[kind.form].name}", kind.flow)
     needed, optional = _shapes_of(kind, extent, given)
     for name, got in given.items():
         shape = needed.get(name, optional.get(name))
@@ -177,6 +187,10 @@ def _check_kind(kind: Kind) -> None:
         checks.fail("delays", f"be at most {form.most_delays} for the form {form.name}", len(kind.delays))
     if not all(1 < delay <= LONGEST_DELAY for delay in kind.delays):
         checks.fail("delays", f"be above 1 and at most {LONGEST_DELAY}", kind.delays)
+    if not kind.clip > 0:
+        checks.fail("clip", "be above 0", kind.clip)
+    if not 0 <= kind.flow < math.inf:
+        checks.fail("flow", "be finite and at least 0", kind.flow)
 
 
 def _shapes_of(kind: Kind, extent: Extent, given: dict[str, Any]) -> tuple[Shapes, Shapes]:  # needed, optional

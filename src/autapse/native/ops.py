@@ -7,6 +7,7 @@ an op are checked before the library gets a pointer; see `autapse.native.operand
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from typing import Any, NamedTuple, NoReturn
@@ -39,7 +40,10 @@ _OPERANDS = (
     "Tensor x, Tensor? weight, Tensor? bias, Tensor h0, Tensor? c0, Tensor matrix, Tensor? offset, Tensor? projection, "
     "Tensor? alpha, Tensor? beta, Tensor? pattern, Tensor? history"
 )
-_KIND = "int form, int activation, int inner, bool reset_after, bool per_step, bool reverse, bool skip, int[] delays"
+_KIND = (
+    "int form, int activation, int inner, bool reset_after, bool per_step, bool reverse, bool skip, int[] delays, "
+    "float clip, float flow"
+)
 _library = torch.library.Library("autapse", "DEF")
 _library.define(
     f"scan({_OPERANDS}, Tensor sizes, {_KIND}, bool keep_cells, bool save)"
@@ -91,6 +95,7 @@ def _cached_plan(kind: Kind, dtype: torch.dtype, *shapes: Shape | None) -> ScanP
 def _reserve_columns(kind: Kind, extent: Extent, operands: Sequence[object]) -> int:
     """How many values the backward pass needs per row."""
     present = tuple(name for name, operand in zip(Operands._fields, operands, strict=True) if operand is not None)
+    kind = kind._replace(clip=math.inf, flow=0.0)  # flow differs from batch to batch, and the cache has no bound
     return _cached_reserve_columns(kind, int(extent.hidden), int(extent.outputs), present)
 
 
@@ -312,6 +317,8 @@ def _second_order(
     operands: Operands, sizes: Tensor, kind: Kind, gradients: Sequence[Tensor | None], needed: Sequence[bool]
 ) -> tuple[Tensor | None, ...]:
     """The gradient of the scan as a function that autograd can differentiate again: that of the form's reference."""
+    if kind.flow:
+        raise NotImplementedError("information_flow has no second derivative. Set it to 0 for create_graph=True.")
     # Views, so that autograd differentiates with respect to the operands themselves and not to what they depend on.
     views: list[Any] = [None if t is None else t.view_as(t) for t in operands]
     outputs = KERNELS[kind.form].reference_scan(Operands(*views), sizes, kind)

@@ -41,6 +41,8 @@ class TrainingConfig:
     """Weight μ of the change of the states in the damping of hessian-free."""
     cg_steps: int = 100
     """Largest number of conjugate gradient steps per update of hessian-free."""
+    curvature_batch: int | None = None
+    """Number of sequences of the batch that hessian-free computes its curvature on; all by default."""
     momentum: float = 0.9
     """Momentum of the optimizers momentum and nesterov; with momentum_schedule sutskever, its largest value."""
     momentum_schedule: Literal["constant", "sutskever"] = "constant"
@@ -76,6 +78,12 @@ class TrainingConfig:
     """Scale the gradient down to this norm if its norm is larger."""
     clip_value: float | None = None
     """Clip every entry of the gradient to [-clip_value, clip_value]."""
+    clip_hidden: float | None = None
+    """Clip the gradient at every hidden state to [-clip_hidden, clip_hidden], inside the backward pass."""
+    information_flow: float = 0.0
+    """Weight of the regulariser that keeps the length of back-propagated vectors (Pascanu et al. 2013)."""
+    random_above: float | None = None
+    """If the norm of a gradient is above this, take a random step with a gradient of norm clip_norm instead."""
     rescue: Literal["skip", "random"] = "skip"
     """If a gradient is not finite: take no step, or a random step with a gradient of norm clip_norm."""
     max_rescues: int = 20
@@ -117,7 +125,8 @@ class TrainingConfig:
             checks.number(name, getattr(self, name), low=0.0, high=1.0)
         augmentation(self.augment)
         checks.number("checkpoint_seconds", self.checkpoint_seconds, low=0.0)
-        for name in ("clip_norm", "clip_value", "epochs", "seconds"):
+        checks.number("information_flow", self.information_flow, low=0.0)
+        for name in ("clip_norm", "clip_value", "clip_hidden", "random_above", "epochs", "seconds"):
             if getattr(self, name) is not None:
                 checks.number(name, getattr(self, name), above=0.0)
         if (self.schedule == "periodic") != (self.period is not None):
@@ -128,6 +137,8 @@ class TrainingConfig:
             checks.fail("plateau_by", 'be "score" without schedule="plateau"', self.plateau_by)
         if self.early_stop is not None and self.select_by == "last":
             checks.fail("early_stop", 'be None with select_by="last", which uses no validation', self.early_stop)
+        if self.random_above is not None and self.clip_norm is None:
+            checks.fail("clip_norm", "be set with random_above, which steps by it", None)
         if self.rescue == "random" and self.clip_norm is None:
             checks.fail("clip_norm", 'be set with rescue="random", which steps by it', None)
 
@@ -141,11 +152,13 @@ class TrainingConfig:
         checks.number("damping", self.damping, above=0.0)
         checks.number("structural_damping", self.structural_damping, low=0.0)
         checks.integer("cg_steps", self.cg_steps, minimum=1)
+        if self.curvature_batch is not None:
+            checks.integer("curvature_batch", self.curvature_batch, minimum=1, maximum=self.batch_size)
         rule = f"be unset with optimizer={self.optimizer!r}"
         if self.optimizer != "hessian-free":
-            self._check_unused("damping", "structural_damping", "cg_steps", rule=rule)
+            self._check_unused("damping", "structural_damping", "cg_steps", "curvature_batch", rule=rule)
             return
-        self._check_unused("orthogonality", rule=rule)
+        self._check_unused("orthogonality", "information_flow", "clip_hidden", "random_above", rule=rule)
         self._check_unused("schedule", "warmup", "clip_value", rule=f"{rule}, which chooses its steps itself")
         for name, own in (("learning_rate", 1.0), ("clip_norm", None)):
             if getattr(self, name) != own:

@@ -38,6 +38,7 @@ class LocalProblem:
         sequences: the numbers of the sequences of the batch.
         states: the module whose first output is the states that structural damping holds; None for none.
         weight_decay: L2 penalty.
+        curvature_batch: number of sequences that the Gauss–Newton matrix is computed on; None for all.
     """
 
     def __init__(
@@ -47,8 +48,10 @@ class LocalProblem:
         sequences: Sequence[int],
         states: nn.Module | None = None,
         weight_decay: float = 0.0,
+        curvature_batch: int | None = None,
     ) -> None:
         self.model, self.sequences, self.weight_decay = model, sequences, weight_decay
+        self.curved = sequences[:curvature_batch]
         self._evaluate, self._layer = evaluate, states
         self._names = [name for name, _ in model.named_parameters()]
         self.parameters = list(model.parameters())
@@ -78,7 +81,7 @@ class LocalProblem:
     def linearise(self) -> GaussNewton:
         """Products by the Gauss–Newton matrix at the present weights."""
         with _noted(self._layer) as states:
-            output, loss = self._evaluate(self.model, self.sequences)
+            output, loss = self._evaluate(self.model, self.curved)
         return GaussNewton(self, output, loss, states)
 
     def push(self, vector: Tensor) -> list[Tensor]:
@@ -87,7 +90,7 @@ class LocalProblem:
         with torch.no_grad(), forward_ad.dual_level(), _noted(self._layer) as states:
             parts = zip(self.parameters, self.split(vector), strict=True)
             duals = [forward_ad.make_dual(p.detach(), v) for p, v in parts]
-            output, _ = self._evaluate(self._with(duals), self.sequences)
+            output, _ = self._evaluate(self._with(duals), self.curved)
             moved = [forward_ad.unpack_dual(tensor) for tensor in (output, *states)]
             return [torch.zeros_like(one.primal) if one.tangent is None else one.tangent for one in moved]
 
@@ -134,7 +137,7 @@ class GaussNewton:
         """
         problem = self._problem
         moved, *states = problem.push(vector)
-        gradients = [self._curved(moved), *(structural / len(problem.sequences) * state for state in states)]
+        gradients = [self._curved(moved), *(structural / len(problem.curved) * state for state in states)]
         return problem.pull(self._outputs, gradients) + problem.weight_decay * vector
 
     def _curved(self, moved: Tensor) -> Tensor:

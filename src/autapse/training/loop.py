@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from autapse import checks
+from autapse.layers.backward import set_backward
 from autapse.layers.noted import DRAWS, PENALTIES
 from autapse.models import Model
 from autapse.models.stepping import mapped
@@ -90,6 +91,11 @@ class Loop:
         augment.check_augmentation(self.amounts, self.signature)
         torch.manual_seed(self.settings.seed)
         self.model = make_model(config.task, config.model, self.settings.device, self.signature)
+        if self.model.feeds_back and self.settings.information_flow:
+            rule = f"be 0 for the task {config.task.name}, whose network reads what it writes, step by step"
+            checks.fail("information_flow", rule, self.settings.information_flow)
+        # The gradients of all processes are added.
+        set_backward(self.model, self.settings.clip_hidden, self.settings.information_flow / self.world.size)
         parts = (partial(in_order, part, MANY) for part in (self.train_data, self.validation_data))
         began = time.perf_counter()
         self.needed_gain = self.model.start_from(*parts)
@@ -164,7 +170,9 @@ class Loop:
         loss = self._backward(indices)
         norm = clip(self.parameters, settings.clip_norm, settings.clip_value)
         rate = learning_rate(settings, progress.step, self.steps, progress.halvings, seconds)
-        if finite(norm):
+        if settings.random_above is not None and settings.random_above < norm < math.inf:
+            self._step_randomly(rate)
+        elif finite(norm):
             set_rates(self.optimizer, settings, rate, momentum(settings, progress.step, self.steps, seconds))
             self._update(indices)
         else:
@@ -223,7 +231,8 @@ class Loop:
                 return self._output(batch, list(sequences), call), partial(self._loss, batch, mixed, count)
 
         states = getattr(self.model, "layer", None) if settings.structural_damping else None
-        return LocalProblem(self.model, evaluate, indices, states, settings.weight_decay)
+        decay, some = settings.weight_decay, settings.curvature_batch
+        return LocalProblem(self.model, evaluate, indices, states, decay, some)
 
     def _reinforced(
         self, draws: list[Tensor], output: Tensor, batch: Batch, mixed: augment.Mixed | None, count: float
@@ -267,6 +276,22 @@ class Loop:
         update(self.optimizer, partial(self._problem, indices))
         self.progress.rescues_in_a_row = 0
 
+    def _step_randomly(self, rate: float) -> None:
+        """Take a random step in place of one along a gradient that is too long (the textbook's section 10.7.7)."""
+        progress = self.progress
+        progress.random_steps += 1
+        progress.rescues_in_a_row = 0
+        self._write(event="random step", step=progress.step)
+        if progress.random_steps == 1:
+            limit = self.settings.random_above
+            self.show.note(f"The norm of a gradient was above {limit:g} at step {progress.step}: a random step.")
+        self._random_step(rate)
+
+    def _random_step(self, rate: float) -> None:
+        settings = self.settings
+        if settings.clip_norm is not None:
+            random_step(self.parameters, rate, settings.clip_norm, _seed(settings.seed, self.progress.step, 0))
+
     def _average(self, seconds: float) -> None:
         """Include the weights in the average, if the training is near its end."""
         if self.settings.average:
@@ -288,8 +313,8 @@ class Loop:
             self._write(event="diverged", step=progress.step, sequences=indices)
             raise Diverged(progress.step, progress.rescues_in_a_row, indices, self._last_good())
         self.carried = None  # a state that is not finite would make all later pieces not finite
-        if settings.rescue == "random" and settings.clip_norm is not None:
-            random_step(self.parameters, rate, settings.clip_norm, _seed(settings.seed, progress.step, 0))
+        if settings.rescue == "random":
+            self._random_step(rate)
 
     def _last_good(self) -> Path | None:
         """The last checkpoint."""

@@ -35,6 +35,8 @@ class RunProgress(Record):
     rescues: int = 0
     """Gradients that were not finite."""
     rescues_in_a_row: int = 0
+    random_steps: int = 0
+    """Gradients whose norm was above `random_above`."""
     unsolved: int = 0
     """Training sequences that a solver did not solve; they gave no gradient."""
     averaged: int = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
@@ -52,16 +53,24 @@ def scan_fused(
     prepared: Prepared | None = None,  # the result of prepare(cell), if the caller has it
     reverse: bool = False,  # from the last step to the first; for sequences of one length
     note: Note | None = None,  # called with the report of each solved step
+    clip: float = math.inf,  # bound of each entry of the gradient at a state, in the backward pass
+    flow: float = 0.0,  # weight of each term of the regulariser for information flow, in the backward pass
 ) -> Scanned:
     """The states after each step and at each sequence's own end; by the reference if the cell has no kernel."""
-    dual = in_forward_mode()
-    if cell.runs_in_parts and not dual:
+    dual, plain = in_forward_mode(), clip == math.inf and not flow
+    if cell.runs_in_parts and plain and not dual:
         return _in_parts(cell, x, state, sizes, start, keep, reverse)
     weights, form, affine = prepare(cell) if prepared is None else prepared
-    if form is None or (dual and (cell.runs_in_parts or not form.has_tangent)):
-        return scan_reference(cell, x, state, sizes, start, keep, weights, reverse, note)
+    if (
+        form is None
+        or cell.runs_in_parts
+        or (dual and not form.has_tangent)
+        or (flow and not form.reads_by_one_product)
+    ):
+        return scan_reference(cell, x, state, sizes, start, keep, weights, reverse, note, clip, flow)
     drive = cell.drive(x) if affine is None else x
-    return _scan_form(form, drive, affine, state, sizes, start, keep or cell.output_reads_all, reverse)
+    keep = keep or cell.output_reads_all
+    return _scan_form(form, drive, affine, state, sizes, start, keep, reverse, clip, flow)
 
 
 def _scan_form(
@@ -73,9 +82,12 @@ def _scan_form(
     start: int = 0,
     keep: bool = False,
     reverse: bool = False,
+    clip: float = math.inf,
+    flow: float = 0.0,
 ) -> Scanned:
     operands, kind = form.scan_operands(x, affine, state, len(sizes), start)
-    kind = kind._replace(reverse=True) if reverse else kind
+    if reverse or clip < math.inf or flow:
+        kind = kind._replace(reverse=reverse, clip=clip, flow=flow)
     tracked = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in operands)
     save = tracked or in_forward_mode()
     h, h_n, c, c_n, _ = ops.scan(operands, _tensor(sizes), kind, keep, save)

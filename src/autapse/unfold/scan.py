@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
@@ -32,23 +33,38 @@ class Scan(Unfold):
     Args:
         checkpoint_every: k, to keep only every k-th state and to recompute the others in the backward pass, k steps at
             a time: T/k + k states in memory instead of T. None: keep all.
+        clip_hidden: bound of each entry of the gradient at a state. The backward pass clips the gradient at each step,
+            and passes it on clipped (Graves 2013). None: no clipping.
+        information_flow: weight of the regulariser Ω of Pascanu et al. (2013), whose gradient the backward pass adds:
+            the mean over steps of (‖g_t·J_t‖ / ‖g_t‖ − 1)², with g_t = ∂L/∂h_t and J_t = ∂h_t/∂h_{t−1}. It keeps the
+            length of the back-propagated vectors.
 
     >>> output, h_n = autapse.GRU(3, 4, checkpoint_every=10)(torch.zeros(100, 2, 3))
     >>> output.sum().backward()
     """
 
     checkpoint_every: int | None = None
+    clip_hidden: float | None = None
+    information_flow: float = 0.0
 
     def __post_init__(self) -> None:
         if self.checkpoint_every is not None:
             checks.integer("checkpoint_every", self.checkpoint_every, minimum=1)
+        if self.clip_hidden is not None:
+            checks.number("clip_hidden", self.clip_hidden, above=0.0)
+        checks.number("information_flow", self.information_flow, low=0.0)
+        if self.information_flow and self.checkpoint_every is not None:
+            checks.fail("information_flow", "be 0 with checkpoint_every: it needs all states", self.information_flow)
 
     def check(self, cell: type[Cell] | Cell) -> None:
         if looks_ahead(cell):
             checks.fail("unfold", f"be None: {name_of(cell)} looks ahead, and Scan() cannot", self)
+        if self.information_flow and (cell.is_solved or cell.draws):
+            rule = f"be 0 for {name_of(cell)}: it needs steps that are explicit functions of the state before"
+            checks.fail("information_flow", rule, self.information_flow)
 
     def words(self) -> list[str]:
-        return [] if self.checkpoint_every is None else [f"checkpoint_every={self.checkpoint_every}"]
+        return [f"{f.name}={value!r}" for f in fields(self) if (value := getattr(self, f.name)) != f.default]
 
     def open(
         self,
@@ -75,7 +91,7 @@ class ScanCall(Unfold):
 
     @property
     def may_use_torch(self) -> bool:  # type: ignore[override]
-        return not self.native and self.scan.checkpoint_every is None
+        return not self.native and self.scan == Scan()
 
     def check(self, cell: type[Cell] | Cell) -> None:
         self.scan.check(cell)
@@ -100,12 +116,21 @@ class ScanCall(Unfold):
         reports: list[SolveReport] = []
         arguments = (cell, rows, initial, batch.sizes, start, keep)
         if whole:
-            states, final = run(*arguments, None, reverse and not turned, reports.append)
+            states, final = run(*arguments, None, reverse and not turned, reports.append, self._clip, self._flow(batch))
         else:
             states, final = self._in_pieces(run, reports, *arguments)
         states = tuple(batch.reverse(part) for part in states) if turned else states
         solved = reports or cell.is_solved  # without steps there are no reports
         return Unfolded(states, final, merge(reports, batch.count, worst=True) if solved else None)
+
+    @property
+    def _clip(self) -> float:
+        return math.inf if self.scan.clip_hidden is None else self.scan.clip_hidden
+
+    def _flow(self, batch: SequenceBatch) -> float:
+        """The weight of each term: there is one per step, apart from the first of each sequence."""
+        terms = sum(batch.sizes[1:])
+        return self.scan.information_flow / terms if terms else 0.0
 
     def _is_whole(self, sizes: Sequence[int]) -> bool:
         """Whether the backward pass recomputes nothing."""
@@ -135,7 +160,7 @@ class ScanCall(Unfold):
         def run_unchanged(*arguments: Any) -> Any:
             unchanged.check([*cell.parameters(), *cell.buffers(), *inputs])
             reports: list[SolveReport] = []
-            return *run(*arguments, note=reports.append), reports
+            return *run(*arguments, note=reports.append, clip=self._clip), reports
 
         pieces = [sizes[n : n + every] for n in range(0, len(sizes), every)]
         traces: list[State] = []

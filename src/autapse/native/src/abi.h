@@ -9,7 +9,7 @@
 extern "C" {
 
 enum autapse_form { AUTAPSE_LEAKY, AUTAPSE_CHAIN, AUTAPSE_SHARED_GATE, AUTAPSE_UGRNN, AUTAPSE_GRU, AUTAPSE_LSTM,
-                    AUTAPSE_DELAYED, AUTAPSE_PRE_ACTIVATION, AUTAPSE_LINEAR };
+                    AUTAPSE_DELAYED, AUTAPSE_PRE_ACTIVATION, AUTAPSE_LINEAR, AUTAPSE_CHAOS_FREE, AUTAPSE_COMPLEX };
 enum autapse_activation { AUTAPSE_TANH, AUTAPSE_RELU, AUTAPSE_SIGMOID, AUTAPSE_IDENTITY, AUTAPSE_MODRELU };
 
 // What the functions return.
@@ -39,16 +39,19 @@ struct autapse_scan {
     int64_t inner;        // leaky: K; chain: number of maps; linear: number of products; 1 elsewhere
     int64_t delays[32];   // delayed: each above 1; zero after the last one
     int64_t connections;  // entries of a sparse matrix
+    double clip;          // backward: bound of each entry of the gradient at a state; infinity for none
+    double flow;          // backward: weight of each term of the regulariser for information flow; 0 for none
     const int64_t* sizes; // [T], number of sequences at each step; never grows, at most B, sums to N
 
     const void *x;          // [N, D]; the drive itself, [N, G], if weight is null
     const void *weight;     // [G, D]
     const void *bias;       // [G] or null
-    const void *matrix;     // leaky, shared gate, pre-activation [H, H]; chain [n, H, H]; delayed [1 + n, H, H];
-                            // ugrnn [2H, H]; gru [3H, H]; lstm [4H, O]; linear [n H, H]
+    const void *matrix;     // leaky, shared gate, pre-activation, complex [H, H]; chain [n, H, H]; delayed [1 + n, H, H];
+                            // ugrnn, chaos-free [2H, H]; gru [3H, H]; lstm [4H, O]; linear [n H, H]
     const int64_t* pattern; // sparse: [2, connections], the row and column of each entry of the matrix, [connections]; they are
                             // sorted by row, then by column, and there are no duplicates
-    const void *offset;     // leaky, delayed: threshold [H]; chain [n - 1, H]; gru: b_n [H]; lstm: peepholes [4, H]; or null
+    const void *offset;     // leaky, delayed: threshold [H]; chain [n - 1, H]; gru: b_n, or threshold of modrelu, [H];
+                            // complex: threshold [H / 2]; lstm: peepholes [4, H]; or null
     const void *projection; // lstm: [O, H] or null
     const void *alpha;      // leaky, delayed: [H] or [T, K], null for 1; pre-activation: [H]; shared gate: p0, p1 of each step, [T, 2]
     const void *beta;       // leaky, delayed: the same, null for 0; pre-activation: [H]; shared gate: q0, q1, [T, 2]

@@ -6,7 +6,9 @@
 // order. So no sum depends on the number of threads.
 #pragma once
 
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "form.h"
 #include "team.h"
@@ -107,6 +109,8 @@ public:
         dc = p.c0 ? scratch.take<T>(p.batch * form.dc_stride) : nullptr;
         pending = form.delays ? scratch.take<T>(form.reach * p.batch * form.dh_stride) : nullptr;
         grads = scratch.take<T>(most_rows * form.gradient_stride);
+        arrived = p.flow ? scratch.take<double>(p.batch) : nullptr;
+        moved = p.flow ? scratch.take<T>(most_rows * O) : nullptr;
         scalars = scratch.take<T>(most_rows * form.scalars);
         work = scratch.take<T>(most_rows_at_once() * form.work_stride);
         panels = scratch.take<T>(threads * block_depth * panel_width<T>);
@@ -119,6 +123,7 @@ public:
 
 private:
     static constexpr int64_t input_rows = 48;
+    static constexpr double faintest = 1e-60; // squared norm below which a gradient has no direction
 
     const T* in(const void* pointer) const { return static_cast<const T*>(pointer); }
     T* out(void* pointer) const { return static_cast<T*>(pointer); }
@@ -362,15 +367,61 @@ private:
             s.scalars = scalars + local * form.scalars;
             if (pending) take_waiting(t, first, count);
             for (int64_t d = 0; d < form.delays; d++) s.pending[d] = waiting(t - p.delays[d], first);
+            if (p.flow || p.clip < std::numeric_limits<double>::infinity()) meet(s, first);
             form.backward(s);
+            const bool flows = p.flow && t > 0; // the state before the first step is not one of the network's
+            if (flows) move(s, first, moved + local * O);
             for (int64_t r = 0; r < count; r++) {
                 source_rows[(int)Source::input][local + r] = in(p.x) + (at + r) * D;
-                source_rows[(int)Source::previous][local + r] = s.h_prev + r * O;
+                source_rows[(int)Source::previous][local + r] = (flows ? moved + local * O : s.h_prev) + r * O;
                 source_rows[(int)Source::reserve][local + r] = row(s.reserve, r, form.reserve_columns);
                 source_rows[(int)Source::grads][local + r] = s.grads + r * form.gradient_stride;
                 for (int64_t d = 0; d < form.delays; d++)
                     source_rows[(int)Source::earlier + d][local + r] = s.earlier[d] + r * O;
             }
+        }
+    }
+
+    // Clips the gradient g of this step's states, which is that of the outputs and of later steps together.
+    void meet(Step<T>& s, int64_t first) {
+        for (int64_t r = 0; r < s.count; r++) {
+            T *to_h = s.dh + r * form.dh_stride, *to_c = row(s.dc, r, form.dc_stride);
+            add_clipped(to_h, row(s.grad_h, r, O), O);
+            if (to_c) add_clipped(to_c, row(s.grad_c, r, H), H);
+            if (arrived) arrived[first + r] = square(to_h, O) + (to_c ? square(to_c, H) : 0);
+        }
+        s.grad_h = s.grad_c = nullptr;
+    }
+
+    void add_clipped(T* to, const T* from, int64_t count) const {
+        const T bound = (T)p.clip;
+        for (int64_t j = 0; j < count; j++) {
+            const T sum = from ? to[j] + from[j] : to[j];
+            to[j] = sum > bound ? bound : sum < -bound ? -bound : sum; // NaN stays
+        }
+    }
+
+    // In double, because the gradients of long sequences are small.
+    static double square(const T* x, int64_t count) {
+        double parts[8] = {}, total = 0;
+        int64_t j = 0;
+        for (; j + 8 <= count; j += 8)
+            for (int64_t k = 0; k < 8; k++) parts[k] += (double)x[j + k] * x[j + k];
+        for (; j < count; j++) total += (double)x[j] * x[j];
+        for (double part : parts) total += part;
+        return total;
+    }
+
+    // The regulariser's term (|q| / |g| - 1)^2 with q = g J adds to the gradient of the recurrent matrix M what the loss
+    // would if h_(t-1) were moved by a multiple of q: the activations are constants, so q depends on M as M h does.
+    void move(const Step<T>& s, int64_t first, T* to) const {
+        for (int64_t r = 0; r < s.count; r++) {
+            const T *q = s.dh + r * form.dh_stride, *q_c = row(s.dc, r, form.dc_stride);
+            const double g2 = arrived[first + r], q2 = square(q, O) + (q_c ? square(q_c, H) : 0);
+            const bool faint = !(g2 > faintest && q2 > faintest);
+            // In double: the square of a short vector's length is below the smallest float.
+            const double scale = faint ? 0 : 2 * p.flow * (1 / std::sqrt(g2) - 1 / std::sqrt(q2)) / std::sqrt(g2);
+            for (int64_t j = 0; j < O; j++) to[r * O + j] = s.h_prev[r * O + j] + (T)(scale * q[j]);
         }
     }
 
@@ -512,6 +563,8 @@ private:
     Packed<T> drive;
     T *bias = nullptr, *u = nullptr, *work = nullptr;
     T *dh = nullptr, *dc = nullptr, *pending = nullptr, *grads = nullptr, *scalars = nullptr, *panels = nullptr, *input_block = nullptr;
+    double* arrived = nullptr; // [B], the squared norm of the gradient at a step
+    T* moved = nullptr;        // [rows of a chunk, O], the previous states, moved for the regulariser
     const T** source_rows[(int)Source::earlier + most_delays] = {};
 };
 

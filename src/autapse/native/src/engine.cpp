@@ -4,6 +4,8 @@
 #include "implicit.h"
 #include "driver.h"
 #include "forms/chain.h"
+#include "forms/chaos_free.h"
+#include "forms/complex.h"
 #include "forms/gru.h"
 #include "forms/leaky.h"
 #include "forms/linear.h"
@@ -58,9 +60,12 @@ template <class T> Form<T>* make_form(const autapse_scan& p, Scratch& scratch) {
     case AUTAPSE_PRE_ACTIVATION: return make_pre_activation<T>(p, scratch);
     case AUTAPSE_SHARED_GATE: return make<SharedGate<T>>(p, scratch);
     case AUTAPSE_LINEAR: return make<LinearRecurrence<T>>(p, scratch);
+    case AUTAPSE_CHAOS_FREE: return make<ChaosFree<T>>(p, scratch);
+    case AUTAPSE_COMPLEX: return make<ComplexModulus<T>>(p, scratch);
     case AUTAPSE_UGRNN: return make<UpdateGate<T>>(p, scratch);
     case AUTAPSE_GRU:
-        if (p.reset_after) return make<ResetAfter<T>>(p, scratch);
+        if (p.activation == AUTAPSE_MODRELU) return make<ResetAfter<T, ModRelu>>(p, scratch);
+        if (p.reset_after) return make<ResetAfter<T, Tanh>>(p, scratch);
         return make<ResetBefore<T>>(p, scratch);
     default: return make<LongShortTerm<T>>(p, scratch);
     }

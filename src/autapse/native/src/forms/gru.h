@@ -1,26 +1,34 @@
 // r = sigmoid(u_r + R_r h), z = sigmoid(u_z + R_z h); h' = n + z (h - n), where
-// n = tanh(u_n + r (R_n h + b_n)) with the reset after the product, n = tanh(u_n + R_n (r h)) with it before.
+// n = tanh(u_n + r (R_n h + b_n)) with the reset after the product, n = tanh(u_n + R_n (r h)) with it before,
+// n = modrelu(u_n + r R_n h; b) for the gated orthogonal unit.
 #pragma once
 
 #include "../form.h"
 
 namespace {
 
-template <class T> struct ResetAfter final : Form<T> {
+template <class T, class Act> struct ResetAfter final : Form<T> {
     using Form<T>::H;
     using Form<T>::p;
 
-    const T* bias;
+    static constexpr bool thresholded = std::is_same_v<Act, ModRelu>;
+    const T *bias, *threshold;
 
-    // reserve: r, z, n, R_n h + b_n; grads: of r's, z's and the inner argument, then of u_n
+    // reserve: r, z, n, R_n h + b_n; grads: of r's, z's and the inner argument, of u_n, then of the threshold
     ResetAfter(const autapse_scan& problem, Scratch& scratch)
-        : Form<T>(problem, scratch), bias(this->in(problem.offset)) {
-        this->widths(3 * H, 4 * H, 4 * H);
+        : Form<T>(problem, scratch), bias(thresholded ? nullptr : this->in(problem.offset)),
+          threshold(thresholded ? this->in(problem.offset) : nullptr) {
+        this->widths(3 * H, 4 * H, thresholded ? 5 * H : 4 * H);
         this->linear(this->in(p.matrix), 3 * H, H);
         this->drive(0, 2 * H, 0);
         this->drive(2 * H, H, 3 * H);
         this->matrix_gradient(0, 0, 3 * H, Source::previous, 0, H);
-        if (p.grad_offset) this->totals.add({this->out(p.grad_offset), 2 * H, H});
+        if (p.grad_offset) this->totals.add({this->out(p.grad_offset), thresholded ? 4 * H : 2 * H, H});
+    }
+
+    template <class Lane> INLINE Vec<T> activate(Lane lane, Vec<T> a, int64_t j) const {
+        if constexpr (thresholded) return Act::template value<T>(a, threshold ? lane.load(threshold + j) : Vec<T>{});
+        else return Act::template value<T>(a);
     }
 
     void forward(const Step<T>& s) const override {
@@ -33,7 +41,7 @@ template <class T> struct ResetAfter final : Form<T> {
                 Vec<T> z = sigmoid<T>(lane.load(u + H + j) + lane.load(a + H + j));
                 Vec<T> inner = lane.load(a + 2 * H + j);
                 if (bias) inner += lane.load(bias + j);
-                Vec<T> n = tanh<T>(lane.load(u + 2 * H + j) + r * inner);
+                Vec<T> n = activate(lane, lane.load(u + 2 * H + j) + r * inner, j);
                 lane.store(h + j, n + z * (lane.load(h_prev + j) - n));
                 if (reserve) {
                     lane.store(reserve + j, r);
@@ -53,11 +61,12 @@ template <class T> struct ResetAfter final : Form<T> {
             each<T>(H, [&](auto lane, int64_t j) {
                 Vec<T> r = lane.load(reserve + j), z = lane.load(reserve + H + j), n = lane.load(reserve + 2 * H + j);
                 Vec<T> d = total_gradient(lane, dh, from_output, j);
-                Vec<T> dn = d * (T(1) - z) * (T(1) - n * n);
+                Vec<T> dn = d * (T(1) - z) * Act::template slope<T>(n);
                 lane.store(grads + j, dn * lane.load(reserve + 3 * H + j) * r * (T(1) - r));
                 lane.store(grads + H + j, d * (lane.load(h_prev + j) - n) * z * (T(1) - z));
                 lane.store(grads + 2 * H + j, dn * r);
                 lane.store(grads + 3 * H + j, dn);
+                if constexpr (thresholded) lane.store(grads + 4 * H + j, dn * sign<T>(n));
                 lane.store(dh + j, d * z);
             });
         }
