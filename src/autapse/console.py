@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import rich.console
-from rich.progress import Task, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from autapse import terminal
@@ -36,6 +36,18 @@ class Console(rich.console.Console):
         """Show a spinner with a line of text. Yields a function that replaces the line."""
         with self.status(plain(text)) as status:
             yield lambda line: status.update(plain(line))
+
+    @contextmanager
+    def counting(self, total: int) -> Iterator[Callable[[str], None]]:
+        """Show a progress bar over `total` parts. Yields a function to be called with the name of each part."""
+        columns = (Label("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        with Progress(*columns, console=self, transient=True) as bar:
+            task = bar.add_task("", total=total, completed=-1)
+
+            def begin(name: str) -> None:
+                bar.update(task, description=name, advance=1)
+
+            yield begin
 
 
 class Label(TextColumn):

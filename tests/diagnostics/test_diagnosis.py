@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 
 import autapse
 from autapse.checks import InputError
+from autapse.diagnostics import diagnosis as looking
 from autapse.diagnostics import dual_gates, gradient_flow, lesion, linear_memory, saturation
 from autapse.diagnostics.diagnosis import PROBES, diagnose
 from autapse.diagnostics.trajectories import trajectory
@@ -122,3 +124,20 @@ def test_a_budget_and_what_is_written() -> None:
 def test_errors(make: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         make()
+
+
+def test_long_probes_do_less_if_time_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time of a forward pass decides how many steps are left out; the time that is left, how many sequences."""
+    clock = iter(range(0, 10_000, 1))  # each look at the clock is a second later
+    monkeypatch.setattr(looking, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))
+    model = Regressor("gru", 2, 1, hidden_size=8)
+    x = torch.randn(16, 100, 2)
+    few = looking._Subject(model, x, None, None, None, 0, end=41.0)
+    steps = looking._some_steps(few)  # 1 s for a pass, half of 39 s are left
+    assert steps is not None
+    assert len(steps) == 19
+    assert (steps[0], steps[-1]) == (0, 99)
+    assert looking._some_steps(looking._Subject(model, x, None, None, None, 0)) is None
+    monkeypatch.setattr(looking, "RATE", 100 * 8**3 / 2)  # half a sequence per second
+    rest = looking._Subject(model, x, None, None, None, 0, end=50.0)
+    assert 2 <= len(rest.few[0]) < 16

@@ -26,7 +26,7 @@ class Diagnose(Trust):
     layer: int = 0
     """Which layer of a stack."""
     budget: float = 60.0
-    """Seconds. No probe is started after that."""
+    """Seconds. No probe is started after that, and long ones take fewer sequences or steps."""
     out: Path | None = None
     """Where the numbers are written as JSON; by default diagnosis.json in the run folder."""
 
@@ -39,6 +39,7 @@ class Diagnose(Trust):
 def main(words: list[str]) -> None:
     args = parse(Diagnose, "diagnose", words)
     from autapse.console import Console
+    from autapse.diagnostics.diagnosis import PROBES
     from autapse.report.inside import FILE, diagnose_run
     from autapse.training import load_run
     from autapse.training.loading import check_data
@@ -46,7 +47,7 @@ def main(words: list[str]) -> None:
     model, config, known = load_run(args.run, trust=args.trust)
     check_data(config.task.signature(), known, args.run)
     console = Console()
-    with Console(stderr=True).working("looking inside") as say:
+    with Console(stderr=True).counting(len(PROBES)) as say:
         found = diagnose_run(
             model,
             config,

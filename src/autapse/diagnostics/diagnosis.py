@@ -21,6 +21,7 @@ from autapse.diagnostics.contraction import step_norm
 from autapse.diagnostics.flow import gradient_flow
 from autapse.diagnostics.gates import dual_gates
 from autapse.diagnostics.implicit import implicit_solves, implicit_spread
+from autapse.diagnostics.lesions import STEPS as LESIONS
 from autapse.diagnostics.lesions import lesion
 from autapse.diagnostics.loss_gradients import loss_gradient
 from autapse.diagnostics.lyapunov import lyapunov_exponents
@@ -31,6 +32,8 @@ from autapse.models import SequenceModel
 from autapse.solve import Newton
 
 WORK = 4e11  # multiplications of the Jacobian products; for larger networks fewer sequences are used
+RATE = 5e9  # multiplications per second that are counted on, to keep the budget
+PART = 0.5  # of the time that is left, for one probe
 SHARE = 0.01  # of a gradient that still counts
 STEPS = 16  # steps at which the contraction of an equilibrium is measured
 
@@ -71,6 +74,12 @@ class _Subject:
     loss: Callable[[Tensor], Tensor] | None
     score: Callable[[Tensor], Any] | None
     layer: int
+    end: float = math.inf  # when the budget ends, by time.monotonic
+
+    @property
+    def left(self) -> float:
+        """Seconds that one probe may take."""
+        return max(0.0, PART * (self.end - time.monotonic()))
 
     @property
     def given(self) -> dict[str, Any]:
@@ -81,7 +90,8 @@ class _Subject:
         """As many sequences as the products of Jacobians have time for."""
         run = recurrent_of(self.model)
         units, steps = sum(run.cells[f"l{self.layer}"].carried_sizes), self.x.shape[1]
-        count = max(2, min(len(self.x), int(WORK / (steps * units**3))))
+        work = min(WORK, RATE * self.left)
+        count = max(2, min(len(self.x), int(work / (steps * units**3))))
         lengths = None if self.lengths is None else self.lengths[:count]
         return self.x[:count], {"lengths": lengths, "layer": self.layer}
 
@@ -106,8 +116,9 @@ def diagnose(
         loss: the loss as a function of the model's output; None leaves out the gradient of the loss.
         score: a score as a function of the output, such as a share of errors; None leaves out the lesions.
         layer: which layer of a stack.
-        budget: seconds. No probe is started after that.
-        notify: is called with the name of each probe before it starts.
+        budget: seconds. No probe is started after that. Probes that could take long use fewer sequences, or leave out
+            fewer steps, if little time is left.
+        notify: is called with the name of each probe before it starts or is skipped.
 
     Returns:
         A `Diagnosis`.
@@ -120,17 +131,17 @@ def diagnose(
     budget = checks.number("budget", budget, low=0.0)
     known = None if lengths is None else torch.as_tensor(lengths)
     layer_input(model, x, known)  # bad input is an error here, and not a probe that does not fit
-    subject = _Subject(model, torch.as_tensor(x), known, loss, score, layer)
+    began = time.monotonic()
+    subject = _Subject(model, torch.as_tensor(x), known, loss, score, layer, began + budget)
     checks.integer("layer", layer, minimum=0, maximum=recurrent_of(model).num_layers - 1)
     findings: list[Finding] = []
     skipped: dict[str, str] = {}
-    began = time.monotonic()
     for name, probe in PROBES.items():
+        if notify is not None:
+            notify(name)
         if time.monotonic() - began > budget:
             skipped[name] = f"no time left of {budget:g} s"
             continue
-        if notify is not None:
-            notify(name)
         try:
             findings += probe(subject)
         except checks.InputError as error:
@@ -201,11 +212,22 @@ def _gates(subject: _Subject) -> Iterator[Finding]:
 def _lesions(subject: _Subject) -> Iterator[Finding]:
     if subject.score is None:
         checks.fail("score", "be given for lesions", None)
-    found = lesion(subject.model, subject.x, subject.score, subject.lengths)
+    found = lesion(subject.model, subject.x, subject.score, subject.lengths, steps=_some_steps(subject))
     worst = int(np.argmax(found.change))
     value, step = float(found.change[worst]), int(found.steps[worst]) + 1
     text = f"Without one step the score becomes worse by {value:.3g} at most, at step {step}"
     yield Finding("lesion", value, f"{text} (intact: {found.intact:.3g}).")
+
+
+def _some_steps(subject: _Subject) -> list[int] | None:
+    """The steps that are left out, one after the other: the probe's own choice, or fewer if time is short."""
+    began = time.monotonic()
+    subject.model(subject.x, subject.lengths)
+    took, steps = max(time.monotonic() - began, 1e-6), subject.x.shape[1]
+    most = min(subject.left / took, steps, LESIONS)
+    if most == min(steps, LESIONS):
+        return None
+    return sorted({int(n) for n in np.linspace(0, steps - 1, max(2, int(most))).round()})
 
 
 def _fixed(subject: _Subject) -> Iterator[Finding]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import torch
@@ -32,7 +32,7 @@ class GatedRecurrent(Form):
     matrix: Tensor  # R_r, R_z, R_n stacked, [3H, H]
     bias: Tensor | None  # b_n, [H]; inside the reset gate, so it is not part of the drive
     reset_after: bool = True
-    threshold: Tensor | None = None  # b, [H]
+    threshold: Tensor | None = field(default=None, kw_only=True)  # b, [H]
 
     def step(self, u: Tensor, state: State, t: int) -> State:
         (h,) = state
@@ -88,7 +88,7 @@ class GatedRecurrent(Form):
     def from_operands(cls, operands: Operands, kind: Kind) -> GatedRecurrent:
         if native.ACTIVATIONS[kind.activation] != "modrelu":
             return cls(operands.matrix, operands.offset, kind.reset_after)
-        return cls(operands.matrix, None, True, operands.offset)
+        return cls(operands.matrix, None, threshold=operands.offset)
 
     @staticmethod
     def operand_shapes(kind: Kind, extent: Extent, given: dict[str, Any]) -> tuple[Shapes, Shapes]:

@@ -51,12 +51,12 @@ def _without_onednn() -> Iterator[None]:
         torch.backends.mkldnn.set_flags(_enabled=before)
 
 
-@torch.no_grad()
+@torch.enable_grad()
 def count_macs(model: Model, batch: Batch) -> float:
     """Multiply-accumulates of all matrix products of one pass over a batch, counted as PyTorch runs them.
 
-    PyTorch's counter sees its own operations only. Inside a level of forward-mode differentiation our kernels do not
-    serve, and without oneDNN an LSTM is made of plain products.
+    PyTorch's counter sees its own operations only. With gradients, inside a level of forward-mode differentiation, our
+    kernels do not serve; and without oneDNN an LSTM is made of plain products.
     """
     known = {"targets": batch.padded_targets} if model.feeds_back else {}
     counter = FlopCounterMode(display=False)

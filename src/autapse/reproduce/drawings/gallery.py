@@ -44,7 +44,7 @@ def render_gallery(results: Path, page: Path) -> str:
         "",
         "Each picture is drawn by a command, from our own networks and probes. Most trainings are much "
         "smaller than the "
-        "papers': a few minutes at most, one seed. The captions say what was smaller. So a claim that does "
+        "papers', with one seed. The captions say what was smaller. So a claim that does "
         "not hold here is "
         "not refuted, and one that holds is not proved.",
         "",
@@ -77,7 +77,7 @@ def _entry(one: FigureResult, results: Path, page: Path) -> list[str]:
         f"- The paper: {one.paper}",
         f"- Ours: {one.ours}",
         f"- **{OUTCOMES[one.holds]}**",
-        f"- `{one.command}` ({duration(one.seconds)} on one busy core)",
+        f"- `{one.command}` ({duration(one.seconds)} on a busy machine)",
     ]
 
 
