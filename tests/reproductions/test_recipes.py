@@ -143,6 +143,10 @@ RIN_3 = """
 RIN_3_MEANS = {"rin": 52.6, "irnn": 48.9, "lstm": 51.0}
 ANTISYMMETRIC_1 = """
 lstm                 97.3  92.6  128  68_000
+fc-urnn-116          92.8  92.1  116  16_000
+fc-urnn-512          96.9  94.1  512  270_000
+soft-orthogonal      94.1  91.4  128  18_000
+kru                  96.4  94.5  512  11_000
 antisymmetric        98.0  95.8  128  10_000
 antisymmetric-gated  98.8  93.1  128  10_000
 """
@@ -176,6 +180,7 @@ def from_inn() -> Expected:
 def from_ernn() -> Expected:
     ours = ("toy/random-walks/ernn", "toy/random-walks/ernn-equation-2-solved")
     ours += ("table3/har-2/antisymmetric", "table3/har-2/fastgrnn-low-rank")
+    ours += ("table3/har-2/eurnn-complex", "table3/pixel-mnist/eurnn-complex")
     found: Expected = {f"ernn/{name}": {} for name in ours}
     for row, accuracy in rows(ERNN_TOY):
         found[f"ernn/toy/random-walks/{row}"] = {"accuracy": float(accuracy)}
@@ -210,7 +215,7 @@ def from_rin() -> Expected:
 def from_antisymmetric() -> Expected:
     found: Expected = {"antisymmetric/table2/last-rows/lstm": {"accuracy": 48.3}}  # the footnote
     for row, mnist, permuted, _, parameters in rows(ANTISYMMETRIC_1):
-        cited = {"cited": True} if row == "lstm" else {}  # from Arjovsky et al. 2016
+        cited = {} if row.startswith("antisymmetric") else {"cited": True}
         for column, accuracy in (("mnist", mnist), ("pmnist", permuted)):
             numbers = {"accuracy": float(accuracy), "parameters": int(parameters), **cited}
             found[f"antisymmetric/table1/{column}/{row}"] = numbers
