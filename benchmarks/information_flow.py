@@ -66,8 +66,8 @@ def update(layer: Any, x: Tensor) -> Callable[[], Tensor]:
 def measured(name: str, size: int, batch: int, steps: int, features: int, setting: str, quick: bool) -> dict[str, Any]:
     x, kind = torch.randn(steps, batch, features), getattr(autapse, name)
     check_equal(kind(features, size), x)
-    sides = [update(kind(features, size, **options), x) for options in (SETTINGS[setting], {})]
-    one, two = interleaved(*sides, *((2, 0.1) if quick else (40, 6.0)))
+    ours, plain = (update(kind(features, size, **options), x) for options in (SETTINGS[setting], {}))
+    one, two = interleaved(ours, plain, 2 if quick else 40, 0.1 if quick else 6.0)
     what = {"network": name, "size": size, "batch": batch, "steps": steps, "setting": setting}
     return what | {"seconds": one.seconds, "against": two.seconds, "ratio": round(one.seconds / two.seconds, 3)}
 

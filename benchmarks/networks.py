@@ -41,6 +41,10 @@ class Case(NamedTuple):
 
 
 CASES = (
+    Case("gru:gates=shared-reset", 3),
+    Case("lstm:peepholes=True", 4),
+    Case("intersection", 4),
+    Case("dilated:cell=gru:dilation=4", 3),
     Case("cfn", 2),
     Case("goru", 3),
     Case("goru:capacity=4", 3),

@@ -9,7 +9,19 @@ import torch
 from torch import Tensor
 from torch.autograd.functional import jacobian
 
-from autapse.forms import Form, GatedRecurrent, GlobalGates, Leaky, LongShortTerm, SharedGate, Transitions, UpdateGate
+from autapse.forms import (
+    ChaosFree,
+    ComplexModulus,
+    Form,
+    GatedRecurrent,
+    GlobalGates,
+    Integrated,
+    Leaky,
+    LongShortTerm,
+    SharedGate,
+    Transitions,
+    UpdateGate,
+)
 from tolerance import close
 
 H, B = 4, 3
@@ -43,8 +55,15 @@ def forms() -> dict[str, tuple[Form, int, tuple[int, ...]]]:
         "gru, reset after": (GatedRecurrent(draw(3 * H, H), draw(H)), 3 * H, (H,)),
         "gru, reset after, no bias": (GatedRecurrent(draw(3 * H, H), None), 3 * H, (H,)),
         "gru, reset before": (GatedRecurrent(draw(3 * H, H), None, reset_after=False), 3 * H, (H,)),
-        "gru, global": (GlobalGates(draw(3 * H, H), draw(H), True, draw(2, H)), 3 * H + 2, (H,)),
-        "gru, global, before": (GlobalGates(draw(3 * H, H), None, False, draw(2, H)), 3 * H + 2, (H,)),
+        "gru, global": (GlobalGates(draw(3 * H, H), draw(H), True, overall=draw(2, H)), 3 * H + 2, (H,)),
+        "gru, global, before": (GlobalGates(draw(3 * H, H), None, False, overall=draw(2, H)), 3 * H + 2, (H,)),
+        "gru, modrelu": (GatedRecurrent(draw(3 * H, H), None, threshold=draw(H)), 3 * H, (H,)),
+        "chaos-free": (ChaosFree(draw(2 * H, H)), 3 * H, (H,)),
+        "complex": (ComplexModulus(draw(2 * H, 2 * H), draw(H)), 2 * H, (2 * H,)),
+        "complex without threshold": (ComplexModulus(draw(2 * H, 2 * H)), 2 * H, (2 * H,)),
+        "heun": (Integrated(R, "heun", 0.3), H, (H,)),
+        "rk4, gated": (Integrated(R, "rk4", 0.3, "sigmoid", gated=True), 2 * H, (H,)),
+        "splitting": (Integrated(R, "splitting", 0.3, "identity"), H, (H,)),
         "lstm": (LongShortTerm(draw(4 * H, H)), 4 * H, (H, H)),
         "lstm, all": (LongShortTerm(draw(4 * H, 2), draw(4, H), draw(2, H)), 4 * H, (2, H)),
     }

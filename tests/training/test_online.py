@@ -11,7 +11,7 @@ from torch import nn
 import autapse
 from autapse import checks
 from autapse.training.online import OnlineLearner
-from networks import BESIDE_MEMORY, CLOCKWORK, COMPOSED_VARIANTS, VARIANTS, Network
+from networks import BESIDE_MEMORY, COMPOSED_VARIANTS, IN_PARTS, STEPPED_VARIANTS, VARIANTS, Network
 
 D, H, T = 2, 4, 6
 
@@ -39,7 +39,9 @@ def compare(layer: Any) -> None:
         torch.testing.assert_close(ours, theirs, rtol=1e-8, atol=1e-10)
 
 
-@pytest.mark.parametrize("network", [*VARIANTS, *COMPOSED_VARIANTS, *CLOCKWORK, *BESIDE_MEMORY], ids=str)
+@pytest.mark.parametrize(
+    "network", [*VARIANTS, *COMPOSED_VARIANTS, *IN_PARTS, *STEPPED_VARIANTS, *BESIDE_MEMORY], ids=str
+)
 def test_the_sum_of_the_gradients_is_that_of_back_propagation(network: Network) -> None:
     compare(network.layer(D, H))
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from autapse import checks
-from autapse.cells.around import Around
 from autapse.cells.base import Scans
+from autapse.cells.enclosing import Enclosing
 from autapse.cells.named import CELLS
 from autapse.forms import State
 from autapse.sequences.lengths import running
@@ -18,7 +18,7 @@ from autapse.sequences.lengths import running
 MOST_STEPS = 1 << 14  # a sequence carries as many states
 
 
-class Dilated(Around):
+class Dilated(Enclosing):
     """h_t = step(x_t, h_{t−d}) with the step of another cell and d = 2^l in layer l = 0, 1, … of a stack
 
     Chang et al. 2017, "Dilated recurrent neural networks". A stack of L layers bridges T steps by T/2^(L−1) steps of

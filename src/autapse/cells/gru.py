@@ -87,7 +87,7 @@ class GRU(FormCell):
         after = self.reset == "after"
         inside = self.bias_hh[-self.hidden_size :] if after and self.bias_hh is not None else None
         if self.gates == "global-local":
-            return GlobalGates(self.weight_hh[2:], inside, after, self.weight_hh[:2])
+            return GlobalGates(self.weight_hh[2:], inside, after, overall=self.weight_hh[:2])
         return GatedRecurrent(self._per_unit(self.weight_hh), inside, after)
 
     def form(self) -> str:

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from autapse import checks
-from autapse.cells.around import Around
 from autapse.cells.base import uniform_
+from autapse.cells.enclosing import Enclosing
 from autapse.cells.named import CELLS
 from autapse.forms import State
 
@@ -25,7 +25,7 @@ def binary(chance: Tensor) -> Tensor:
     return (chance >= 0.5).to(chance.dtype) + (chance - chance.detach())
 
 
-class SkipRNN(Around):
+class SkipRNN(Enclosing):
     """s' = z ∘ step(x, s) + (1 − z) ∘ s, where z = 1 if q ≥ ½ and z = 0 otherwise, with the step of another cell
 
     Δ = σ(w·s' + b); q' = z·Δ + (1 − z)·(q + min(Δ, 1 − q)). Campos et al. 2018, "Skip RNN", equations 2–6. z decides

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from autapse.forms.around import Around, around
+from autapse.forms.at_rows import AtRows, at_rows
 from autapse.gradient.at_states import clipped_at_states
 from autapse.native.operands import ACTIVATIONS, KERNELS, Extent, FormOperands, Kind, Operands, Shapes, Stretch
 from autapse.sequences.walk import walk
@@ -105,7 +105,7 @@ class Form:
         """Whether `linearised` gives the forward derivative of a scan."""
         return False
 
-    def linearised(self, at: Around, moved: Operands) -> tuple[Tensor, ...]:
+    def linearised(self, at: AtRows, moved: Operands) -> tuple[Tensor, ...]:
         """The parts of the drive of the `linear` form whose states are the forward derivative, each [N, H].
 
         Args:
@@ -122,7 +122,7 @@ class Form:
         form = cls.from_operands(operands, kind)
         if not form.has_tangent:
             raise NotImplementedError(f"The kernel of this {cls.name} has no forward derivative.")
-        drive = torch.cat(form.linearised(around(operands, tangents, stretch), tangents), dim=-1)
+        drive = torch.cat(form.linearised(at_rows(operands, tangents, stretch), tangents), dim=-1)
         h, c = (*state, None)[:2]
         count = len(operands.matrix) // operands.matrix.shape[1]
         code = next(n for n, other in enumerate(KERNELS) if other.name == "linear")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from autapse.forms.activations import modrelu
-from autapse.forms.around import Around
+from autapse.forms.at_rows import AtRows
 from autapse.forms.base import Form, State, diagonal, rows
 from autapse.native import operands as native
 from autapse.native.operands import Extent, FormOperands, Kind, Operands, Shapes
@@ -32,7 +32,7 @@ class GatedRecurrent(Form):
     matrix: Tensor  # R_r, R_z, R_n stacked, [3H, H]
     bias: Tensor | None  # b_n, [H]; inside the reset gate, so it is not part of the drive
     reset_after: bool = True
-    threshold: Tensor | None = None  # b, [H]
+    threshold: Tensor | None = field(default=None, kw_only=True)  # b, [H]
 
     def step(self, u: Tensor, state: State, t: int) -> State:
         (h,) = state
@@ -69,7 +69,7 @@ class GatedRecurrent(Form):
     def has_tangent(self) -> bool:
         return self.reset_after and self.threshold is None
 
-    def linearised(self, at: Around, moved: Operands) -> tuple[Tensor, ...]:
+    def linearised(self, at: AtRows, moved: Operands) -> tuple[Tensor, ...]:
         r, z, n, inner = at.reserve.chunk(4, dim=-1)
         u_r, u_z, u_n = at.drive.chunk(3, dim=-1)
         m_r, m_z, m_n = at.product.chunk(3, dim=-1)
@@ -88,7 +88,7 @@ class GatedRecurrent(Form):
     def from_operands(cls, operands: Operands, kind: Kind) -> GatedRecurrent:
         if native.ACTIVATIONS[kind.activation] != "modrelu":
             return cls(operands.matrix, operands.offset, kind.reset_after)
-        return cls(operands.matrix, None, True, operands.offset)
+        return cls(operands.matrix, None, threshold=operands.offset)
 
     @staticmethod
     def operand_shapes(kind: Kind, extent: Extent, given: dict[str, Any]) -> tuple[Shapes, Shapes]:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from autapse.forms.activations import ACTIVATIONS, modrelu
-from autapse.forms.around import Around
+from autapse.forms.at_rows import AtRows
 from autapse.forms.base import Form, State, diagonal, rows
 from autapse.native import operands as native
 from autapse.native.operands import Extent, FormOperands, Kind, Operands, Shapes, check_shape
@@ -92,7 +92,7 @@ class Leaky(Form):
     def has_tangent(self) -> bool:
         return self.inner_steps == 1 and self.pattern is None
 
-    def linearised(self, at: Around, moved: Operands) -> tuple[Tensor, ...]:
+    def linearised(self, at: AtRows, moved: Operands) -> tuple[Tensor, ...]:
         alpha, beta = self._mixing_at(at.step, 0)
         y = at.reserve if at.reserve.shape[1] else at.new_h
         a = alpha * self._slope(y)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autapse.forms.around import Around
+from autapse.forms.at_rows import AtRows
 from autapse.forms.base import Form, State, diagonal, rows
 from autapse.native.operands import KERNELS, Extent, FormOperands, Kind, Operands, Shapes
 
@@ -61,7 +61,7 @@ class LongShortTerm(Form):
     def has_tangent(self) -> bool:
         return self.projection is None
 
-    def linearised(self, at: Around, moved: Operands) -> tuple[Tensor, ...]:
+    def linearised(self, at: AtRows, moved: Operands) -> tuple[Tensor, ...]:
         i, f, g, o = at.reserve.chunk(4, dim=-1)
         squashed = torch.tanh(at.new_c)
         e_i, e_f, e_g, e_o = (at.drive + at.product).chunk(4, dim=-1)

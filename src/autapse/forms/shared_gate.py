@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autapse.forms.around import Around
+from autapse.forms.at_rows import AtRows
 from autapse.forms.base import Form, State, diagonal, rows
 from autapse.native.operands import KERNELS, Extent, FormOperands, Kind, Operands, Shapes
 
@@ -53,7 +53,7 @@ class SharedGate(Form):
     def has_tangent(self) -> bool:
         return True
 
-    def linearised(self, at: Around, moved: Operands) -> tuple[Tensor, ...]:
+    def linearised(self, at: AtRows, moved: Operands) -> tuple[Tensor, ...]:
         z, c = at.reserve.chunk(2, dim=-1)
         u_z, u_c = at.drive.chunk(2, dim=-1)
         by_z = z * (1 - z) * (self.candidate[1] * c + self.carry[1] * at.h)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autapse.forms.around import Around
+from autapse.forms.at_rows import AtRows
 from autapse.forms.base import Form, State, diagonal, rows
 from autapse.native.operands import KERNELS, Extent, FormOperands, Kind, Operands, Shapes
 
@@ -46,7 +46,7 @@ class UpdateGate(Form):
     def has_tangent(self) -> bool:
         return True
 
-    def linearised(self, at: Around, moved: Operands) -> tuple[Tensor, ...]:
+    def linearised(self, at: AtRows, moved: Operands) -> tuple[Tensor, ...]:
         c, g = at.reserve.chunk(2, dim=-1)
         e_c, e_g = (at.drive + at.product).chunk(2, dim=-1)
         a_c, a_g = (1 - g) * (1 - c * c), (at.h - c) * g * (1 - g)

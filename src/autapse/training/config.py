@@ -42,7 +42,7 @@ class TrainingConfig:
     cg_steps: int = 100
     """Largest number of conjugate gradient steps per update of hessian-free."""
     curvature_batch: int | None = None
-    """Number of sequences of the batch that hessian-free computes its curvature on; all by default."""
+    """Largest number of sequences of a batch that hessian-free computes its curvature on; all by default."""
     momentum: float = 0.9
     """Momentum of the optimizers momentum and nesterov; with momentum_schedule sutskever, its largest value."""
     momentum_schedule: Literal["constant", "sutskever"] = "constant"
@@ -153,7 +153,7 @@ class TrainingConfig:
         checks.number("structural_damping", self.structural_damping, low=0.0)
         checks.integer("cg_steps", self.cg_steps, minimum=1)
         if self.curvature_batch is not None:
-            checks.integer("curvature_batch", self.curvature_batch, minimum=1, maximum=self.batch_size)
+            checks.integer("curvature_batch", self.curvature_batch, minimum=1)
         rule = f"be unset with optimizer={self.optimizer!r}"
         if self.optimizer != "hessian-free":
             self._check_unused("damping", "structural_damping", "cg_steps", "curvature_batch", rule=rule)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -130,7 +130,8 @@ class OnlineLearner:
 
     def _advance(self, x: Tensor, state: Tensor) -> Tensor:  # [D], [S] -> [S]
         """One step of all layers."""
-        rows, news = x.unsqueeze(0), []
+        rows = x.unsqueeze(0)
+        news: list[Tensor] = []
         for cell, part in zip(self.layer.cells.values(), self._parts(state), strict=True):
             new = cell.advance(cell.drive(rows), part, cell.prepare(), self.position)
             rows = cell.output(new[: len(cell.state_sizes)])
@@ -160,7 +161,7 @@ class OnlineLearner:
         self.position = int(tensors["position"])
 
 
-def check_online(layer: Recurrent) -> None:
+def check_online(layer: Any) -> None:
     """Raise an error unless a layer can be trained by real-time recurrent learning."""
     if not isinstance(layer, Recurrent):
         rule = "be a recurrent layer of autapse"

@@ -153,7 +153,7 @@ class OnlineRun:
             return
         parts = {
             "model": self.model.state_dict(),
-            "optimizer": optimizer_state(self.optimizer, self.model),
+            "optimizer": optimizer_state(self.optimizer, self.model),  # type: ignore[arg-type]
             "learner": self.learner.tensors(),
         }
         tensors = {f"{part}.{name}": t.contiguous() for part, some in parts.items() for name, t in some.items()}

@@ -59,7 +59,7 @@ class Scan(Unfold):
     def check(self, cell: type[Cell] | Cell) -> None:
         if looks_ahead(cell):
             checks.fail("unfold", f"be None: {name_of(cell)} looks ahead, and Scan() cannot", self)
-        if self.information_flow and (cell.is_solved or cell.draws):
+        if self.information_flow and (cell.is_solved or cell.draws or -1 not in cell.stencil):
             rule = f"be 0 for {name_of(cell)}: it needs steps that are explicit functions of the state before"
             checks.fail("information_flow", rule, self.information_flow)
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from autapse.native.operands import Operands, Stretch
 
 
-class Around(NamedTuple):
+class AtRows(NamedTuple):
     """The values of a scan at some rows, and the tangents of what its step reads apart from the state."""
 
     h: Tensor  # [N, H], the state before the step
@@ -23,14 +23,14 @@ class Around(NamedTuple):
     product: Tensor  # [N, rows of the matrix], tangent of the matrix times h
 
 
-def around(operands: Operands, tangents: Operands, stretch: Stretch) -> Around:
+def at_rows(operands: Operands, tangents: Operands, stretch: Stretch) -> AtRows:
     """Collect them, with a few products for all rows of a stretch at once."""
     h, rows = stretch.before[0], slice(*stretch.rows)
     product = h.new_zeros(()) if tangents.matrix is None else h @ tangents.matrix.t()
     product = product.expand(len(h), operands.matrix.shape[0])
     c, new_c = (stretch.before[1], stretch.after[1]) if len(stretch.before) > 1 else (h[:0], h[:0])
     drive = _drive_tangent(operands, tangents, rows)
-    return Around(h, c, stretch.after[0], new_c, stretch.reserve, stretch.step, drive, product)
+    return AtRows(h, c, stretch.after[0], new_c, stretch.reserve, stretch.step, drive, product)
 
 
 def _drive_tangent(operands: Operands, tangents: Operands, rows: slice) -> Tensor:  # [N, G]

@@ -1,4 +1,4 @@
-"""Around: what cells share that take the step of another one."""
+"""Enclosing: what cells share that take the step of another one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from autapse.cells.named import cell_class, spec_of
 from autapse.forms import State
 
 
-class Around(Cell):
+class Enclosing(Cell):
     """A cell around an inner one, whose drive, weights, step and output it has. A subclass changes some of them.
 
     Args:
