@@ -25,10 +25,12 @@ from autapse.cells.base import cell_options
 from autapse.cli.compare import split_cells
 from autapse.cli.main import VERBS, main
 from autapse.cli.parse import parse
+from autapse.cli.reproduce import DrawFigure
 from autapse.cli.run import parse_task
 from autapse.layers.registry import LAYERS, parse_network
 from autapse.layers.tree import tree_cell
 from autapse.reproduce import find_recipe, recipes_below
+from autapse.reproduce.drawings.registry import FIGURES
 from autapse.tasks import TASKS
 from autapse.training import AnswererConfig, ModelConfig, TrainingConfig, TranslatorConfig
 from autapse.training.model_config import TreeStack
@@ -156,6 +158,8 @@ def understand_recipe(kind: Any, name: str, *rest: str) -> None:
         assert all(recipes_below(word) for word in rest)
     elif name == "show":
         find_recipe(*rest)
+    elif name in FIGURES:
+        parse(DrawFigure, "reproduce", list(rest))
     elif name != "report":
         find_recipe(name)
         parse(kind, "reproduce", list(rest))
