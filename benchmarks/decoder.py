@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from autapse.benchmark.script import Script, training_step
+from autapse.benchmark.script import Script, measured_on, training_step
 from autapse.benchmark.timing import interleaved
 from autapse.models import Attention, Conditions, Decoder, Elements, Padded, Tagger
 from autapse.models.walk import DecoderWalk
@@ -120,18 +120,13 @@ def measure(quick: bool) -> dict[str, Any]:
 
 def render(page: str, results: dict[str, Any]) -> str:
     """A page with new text between its markers."""
-    hardware, settings = results["hardware"], results["settings"]
+    settings = results["settings"]
     rows = []
     for row in results["rows"]:
         times = (f"{1e3 * row[name]:.1f} ms" for name in ("against", "seconds"))
         rows.append([row["what"], row["cell"], row["size"], *times, f"{row['ratio']:.2f}×", f"{row['bar']:g}×"])
     heads = ["what", "cell", "units", "time without", "time with", "ratio", "bar"]
-    text = (
-        f"{settings['batch']} sequences of {settings['steps']} steps; {hardware['cpu']}, "
-        f"threads: {results['software']['threads']}, load average {hardware['load']:.0f} of {hardware['cores']} cores, "
-        f"torch {results['software']['torch']}, commit {results['commit']}, "
-        f"`{results['command']}`."
-    )
+    text = f"{settings['batch']} sequences of {settings['steps']} steps; {measured_on(results)}"
     return fill_between(page, START, END, f"{text}\n\n{markdown_table(heads, rows)}")
 
 

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 import autapse
-from autapse.benchmark.script import Script
+from autapse.benchmark.script import Script, measured_on
 from autapse.benchmark.timing import interleaved
 from autapse.results.page import fill_between, markdown_table
 from autapse.unfold import scan_fused, scan_reference
@@ -92,10 +92,7 @@ def render(page: str, results: dict[str, Any]) -> str:
         for row in results["rows"]
     ]
     heads = ["setting", "network", "units", "sequences × steps", "plain step", "with it", "ratio"]
-    text = (
-        f"{results['hardware']['cpu']}, {results['software']['threads']} thread, torch {results['software']['torch']}, "
-        f"commit {results['commit']}, `{results['command']}`. The bar is {BAR:g}×."
-    )
+    text = f"{measured_on(results)} The bar is {BAR:g}×."
     return fill_between(page, START, END, f"{text}\n\n{markdown_table(heads, rows)}")
 
 

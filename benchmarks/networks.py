@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 import autapse
-from autapse.benchmark.script import Script, training_step
+from autapse.benchmark.script import Script, measured_on, training_step
 from autapse.benchmark.timing import interleaved
 from autapse.layers.registry import make_layer
 from autapse.results.page import fill_between, markdown_table
@@ -96,7 +96,7 @@ def measure(quick: bool) -> dict[str, Any]:
 
 def render(page: str, results: dict[str, Any]) -> str:
     """A page with new text between its markers."""
-    hardware, chosen = results["hardware"], results["settings"]
+    chosen = results["settings"]
     rows = []
     for row in results["rows"]:
         times = (f"{1e3 * row[name]:.1f} ms" for name in ("gru", "seconds"))
@@ -104,9 +104,7 @@ def render(page: str, results: dict[str, Any]) -> str:
     text = (
         f"A training step on {chosen['batch']} sequences of {chosen['steps']} steps, {chosen['features']} features. "
         "*Products* are the real $n \\times n$ products of a step; the GRU has 3, and the *ratio* is to a GRU of as "
-        f"many products. The bar is {BAR:g}×. "
-        f"{hardware['cpu']}, {results['software']['threads']} threads, torch {results['software']['torch']}, commit "
-        f"{results['commit']}, `{results['command']}`."
+        f"many products. The bar is {BAR:g}×. {measured_on(results)}"
     )
     heads = ["network", "units", "products", "time of GRU", "time", "ratio"]
     return fill_between(page, START, END, f"{text}\n\n{markdown_table(heads, rows)}")

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 import autapse
-from autapse.benchmark.script import Script, training_step
+from autapse.benchmark.script import Script, measured_on, training_step
 from autapse.benchmark.timing import interleaved
 from autapse.results.page import fill_between, markdown_table
 from autapse.training.curvature import LocalProblem
@@ -124,8 +124,7 @@ def render(page: str, results: dict[str, Any]) -> str:
         rows.append([row["network"], row["length"], *times, f"{row['ratio']:.2f}×", f"{row['bar']:g}×"])
     text = (
         f"A curvature product against a gradient on the same {settings['batch']} sequences, {settings['hidden']} "
-        f"units. {results['hardware']['cpu']}, {results['software']['threads']} threads, "
-        f"torch {results['software']['torch']}, commit {results['commit']}, `{results['command']}`."
+        f"units. {measured_on(results)}"
     )
     heads = ["network", "steps", "gradient", "product", "ratio", "bar"]
     return fill_between(page, START, END, f"{text}\n\n{markdown_table(heads, rows)}")

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 import autapse
-from autapse.benchmark.script import Script, training_step
+from autapse.benchmark.script import Script, measured_on, training_step
 from autapse.benchmark.timing import interleaved
 from autapse.data.paths import find
 from autapse.layers.registry import make_layer
@@ -143,12 +143,7 @@ def render(page: str, results: dict[str, Any]) -> str:
         bar = f"at {'least' if faster else 'most'} {row['bar']:g}×"
         rows.append([row["what"], row["cell"], row["size"], *times, said, bar])
     heads = ["what", "cell", "units", "time", "four scans, or a recursion", "ratio", "bar"]
-    machine, made_with = results["hardware"]["cpu"], results["software"]
-    text = (
-        f"{machine}, {made_with['threads']} threads, torch {made_with['torch']}, commit {results['commit']}, "
-        f"`{results['command']}`."
-    )
-    return fill_between(page, START, END, f"{text}\n\n{markdown_table(heads, rows)}")
+    return fill_between(page, START, END, f"{measured_on(results)}\n\n{markdown_table(heads, rows)}")
 
 
 def said(results: dict[str, Any]) -> list[str]:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 import autapse
-from autapse.benchmark.script import Script, training_step
+from autapse.benchmark.script import Script, measured_on, training_step
 from autapse.benchmark.timing import interleaved
 from autapse.results.page import fill_between, markdown_table
 from autapse.unfold import scan_fused, scan_reference
@@ -88,7 +88,7 @@ def measure(quick: bool) -> dict[str, Any]:
 
 def render(page: str, results: dict[str, Any]) -> str:
     """A page with new text between its markers."""
-    hardware, settings = results["hardware"], results["settings"]
+    settings = results["settings"]
     rows = []
     for row in results["rows"]:
         times = (f"{1e3 * row[name]:.1f} ms" for name in ("against", "seconds"))
@@ -97,9 +97,7 @@ def render(page: str, results: dict[str, Any]) -> str:
     text = (
         f"A training step on {settings['batch']} sequences of {settings['steps']} steps, {settings['features']} "
         "features. *Cost* is what each delay but the first adds, and for clockwork groups the whole, in units of the "
-        "RNN. "
-        f"{hardware['cpu']}, {results['software']['threads']} threads, torch {results['software']['torch']}, commit "
-        f"{results['commit']}, `{results['command']}`."
+        f"RNN. {measured_on(results)}"
     )
     return fill_between(page, START, END, f"{text}\n\n{markdown_table(heads, rows)}")
 

@@ -30,7 +30,7 @@ from autapse.cli.run import parse_task
 from autapse.layers.registry import LAYERS, parse_network
 from autapse.layers.tree import tree_cell
 from autapse.reproduce import find_recipe, recipes_below
-from autapse.reproduce.drawings.registry import FIGURES
+from autapse.reproduce.drawings.registry import figures_below
 from autapse.tasks import TASKS
 from autapse.training import AnswererConfig, ModelConfig, TrainingConfig, TranslatorConfig
 from autapse.training.model_config import TreeStack
@@ -158,7 +158,7 @@ def understand_recipe(kind: Any, name: str, *rest: str) -> None:
         assert all(recipes_below(word) for word in rest)
     elif name == "show":
         find_recipe(*rest)
-    elif name in FIGURES:
+    elif figures_below(name):
         parse(DrawFigure, "reproduce", list(rest))
     elif name != "report":
         find_recipe(name)

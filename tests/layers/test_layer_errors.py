@@ -57,13 +57,16 @@ def test_bad_argument(name: str, arguments: dict[str, Any], kind: type[Exception
         getattr(autapse, name)(**{"input_size": D, "hidden_size": H} | arguments)
 
 
+SETTINGS = "checkpoint_every, clip_hidden, information_flow"  # of every layer that takes steps
+
+
 @pytest.mark.parametrize(
     ("name", "option", "message"),
     [
-        ("RIN", "transition", "must be one of this layer's: transitions, checkpoint_every; got 'transition'. "
+        ("RIN", "transition", f"must be one of this layer's: transitions, {SETTINGS}; got 'transition'. "
                               "Did you mean 'transitions'?"),
-        ("IRNN", "nonlinearity", "option of IRNN must be one of this layer's: checkpoint_every; got 'nonlinearity'."),
-        ("GRU", "proj_size", "must be one of this layer's: reset, gates, longest, checkpoint_every; got 'proj_size'."),
+        ("IRNN", "nonlinearity", f"option of IRNN must be one of this layer's: {SETTINGS}; got 'nonlinearity'."),
+        ("GRU", "proj_size", f"must be one of this layer's: reset, gates, longest, {SETTINGS}; got 'proj_size'."),
         ("LSTM", "peephole", "got 'peephole'. Did you mean 'peepholes'?"),
         ("ERNN", "innersteps", "got 'innersteps'. Did you mean 'inner_steps'?"),
         ("Antisymmetric", "difusion", "got 'difusion'. Did you mean 'diffusion'?"),

@@ -255,7 +255,7 @@ def test_repr_shows_what_differs_from_the_defaults(layer: Any, expected: str) ->
 
 
 COMMON = "input_size hidden_size num_layers bias batch_first dropout bidirectional device dtype".split()
-COMMON += ["checkpoint_every", "unfold"]
+COMMON += ["checkpoint_every", "clip_hidden", "information_flow", "unfold"]
 EQUILIBRIUM = {
     "solver": None, "rtol": None, "gradient": None, "inner_steps": None, "eta": "shared", "max_length": None,
 }  # fmt: skip

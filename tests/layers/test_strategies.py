@@ -102,7 +102,7 @@ def test_the_stencil_decides(layer: Any, strategy: type) -> None:
         (lambda: autapse.GRU(D, H, unfold=Solve()), "unfold must be None: GRU does not look ahead"),
         (
             lambda: autapse.GRU(D, H, cache=5),
-            "be one of this layer's: reset, gates, longest, checkpoint_every; got 'cache'.",
+            "reset, gates, longest, checkpoint_every, clip_hidden, information_flow; got 'cache'.",
         ),
         (
             lambda: autapse.GRU(D, H, unfold=Parallel(), checkpoint_every=2),

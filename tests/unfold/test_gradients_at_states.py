@@ -296,7 +296,10 @@ def test_a_given_strategy_gets_the_settings() -> None:
     assert layer.strategy == Scan(checkpoint_every=3, clip_hidden=0.5)
 
 
-def test_no_second_derivative() -> None:
+@pytest.mark.parametrize("native", [True, False])
+def test_no_second_derivative(native: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not native:
+        monkeypatch.setattr("autapse.unfold.scan.kernels_serve", lambda *tensors, **options: False)
     layer = autapse.GRU(D, H, information_flow=0.1)
     output = layer(torch.randn(4, 2, D))[0].sum()
     with pytest.raises(NotImplementedError, match="information_flow has no second derivative"):

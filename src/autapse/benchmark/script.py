@@ -71,6 +71,15 @@ class Script:
         terminal.write(f"{self.page.relative_to(root)}: written from {self.results.relative_to(root)}")
 
 
+def measured_on(results: dict[str, Any]) -> str:
+    """The machine, the software and the command, as a sentence for a page."""
+    hardware, made_with = results["hardware"], results["software"]
+    return (
+        f"{hardware['cpu']}, threads: {made_with['threads']}, load average {hardware['load']:.0f} "
+        f"of {hardware['cores']} cores, torch {made_with['torch']}, commit {results['commit']}, `{results['command']}`."
+    )
+
+
 def training_step(module: nn.Module, loss: Callable[[], Tensor]) -> Callable[[], Tensor]:
     """A call that computes a loss and its gradients, and returns the loss."""
 

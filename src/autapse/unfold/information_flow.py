@@ -15,13 +15,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from autapse.cells import Cell
 from autapse.forms import Form, State
 from autapse.gradient.function import Function
 from autapse.native.operands import KERNELS
 
+NO_SECOND = "information_flow has no second derivative. Set it to 0 for create_graph=True."
 FAINTEST = 1e-60  # squared norm below which a gradient has no direction; as in native/src/driver.h
 
 
@@ -147,6 +147,7 @@ class _Probes(Function):
         ctx.save_for_backward(*parameters)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, arrived: Tensor) -> Any:
+        if torch.is_grad_enabled():
+            raise NotImplementedError(NO_SECOND)
         return None, *ctx.terms.gradients(arrived, ctx.saved_tensors)
