@@ -207,7 +207,7 @@ def test_predict_never_overwrites_nor_loads_pickles(capsys, run, tmp_path):
 
 def test_a_disk_that_is_full_from_the_start_leaves_nothing(tmp_path):
     def limit():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1500, 1500))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))  # config.json fits, the first checkpoint does not
 
     done = autapse("run", "adding", *SMALL, "--hidden-size", "30", "--out", "full", cwd=tmp_path, preexec_fn=limit)
     assert done.returncode == 2

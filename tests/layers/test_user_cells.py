@@ -170,7 +170,7 @@ def test_a_cell_that_takes_no_bias_says_so() -> None:
 
 
 def test_unknown_option_of_a_user_cell() -> None:
-    options = "dt, gamma, epsilon, checkpoint_every"
+    options = "dt, gamma, epsilon, checkpoint_every, clip_hidden, information_flow"
     message = f"option of CoRNN must be one of this layer's: {options}; got 'gama'. Did you mean 'gamma'?"
     with pytest.raises(InputError, match=re.escape(message)):
         autapse.Recurrent(CoRNN, D, H, gama=1.0)

@@ -10,8 +10,8 @@ from autapse.models import LanguageModel
 from tolerance import close
 
 FORWARD = [cell for cell, layer in LAYERS.items() if max(layer.cell_type.stencil, default=0) <= 0]
-# Clockwork knows its position, so the training refuses to carry its states from piece to piece.
-CARRIED = [cell for cell in FORWARD if cell != "clockwork"]
+# These know their position, so the training refuses to carry their states from piece to piece.
+CARRIED = [cell for cell in FORWARD if cell not in ("clockwork", "phasedlstm")]
 WORDS = 7
 
 
