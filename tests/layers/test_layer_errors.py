@@ -131,7 +131,8 @@ def test_no_steps_with_batch_first() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64], ids=str)
 def test_wrong_dtype(network: Network, dtype: torch.dtype) -> None:
     message = f"input must have the dtype of the weights, torch.float64; got {dtype}. Convert the input with "
-    with fails(ValueError, message + ".to(torch.float64) or the layer with .to("):
+    other = " or the layer with .to(torch.float32)." if dtype.is_floating_point else "."
+    with fails(ValueError, f"{message}.to(torch.float64){other}"):
         network.layer()(torch.zeros(T, B, D, dtype=dtype))
 
 

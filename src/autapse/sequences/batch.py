@@ -167,7 +167,9 @@ def check_input(x: Tensor, dims: int, input_size: int, dtype: torch.dtype | None
         rule = f"have input_size = {input_size} features in its last dimension"
         checks.fail("input", rule, tuple(x.shape), kind=checks.ShapeError)
     if dtype not in (None, x.dtype) and not torch.is_autocast_enabled(x.device.type):
-        remedy = f"Convert the input with .to({dtype}) or the layer with .to({x.dtype})."
+        remedy = f"Convert the input with .to({dtype})" + (
+            f" or the layer with .to({x.dtype})." if x.is_floating_point() else "."
+        )
         checks.fail("input", f"have the dtype of the weights, {dtype}", x.dtype, remedy)
 
 
