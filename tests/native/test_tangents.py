@@ -20,6 +20,15 @@ pytestmark = [
 ]
 D, H, B, T = 3, 5, 4, 7
 LENGTHS = [7, 3, 6, 1]
+
+
+def varied(layer):
+    """Other values in each parameter: the first ones may be equal at all steps."""
+    for parameter in layer.parameters():
+        torch.nn.init.uniform_(parameter, -0.5, 0.5)
+    return layer
+
+
 NETWORKS = {
     "rnn": lambda: autapse.RNN(D, H),
     "relu": lambda: autapse.RNN(D, H, nonlinearity="relu"),
@@ -35,6 +44,9 @@ NETWORKS = {
     "lstm": lambda: autapse.LSTM(D, H),
     "peepholes": lambda: autapse.LSTM(D, H, peepholes=True),
     "two layers": lambda: autapse.GRU(D, H, num_layers=2),
+    "eta per step, both directions": lambda: varied(
+        autapse.ERNN(D, H, eta="per_step", max_length=T, nonlinearity="tanh", bidirectional=True)
+    ),
     "both directions": lambda: autapse.LSTM(D, H, bidirectional=True),
 }
 BY_THE_REFERENCE = {

@@ -55,7 +55,10 @@ def _stretches(
     spans = list(itertools.pairwise(ends))
     for first, last in reversed(spans) if reverse else spans:
         here = slice(offsets[first], offsets[last])
-        steps = torch.repeat_interleave(torch.arange(first, last), torch.tensor(counts[first:last]))
+        positions = torch.arange(first, last)
+        if reverse:  # the last row is read first
+            positions = len(counts) - 1 - positions
+        steps = torch.repeat_interleave(positions, torch.tensor(counts[first:last]))
         before = [_before(v, s, counts, offsets, first, last, reverse) for v, s in zip(values, starts, strict=True)]
         stretch = Stretch((here.start, here.stop), before, [value[here] for value in values], reserve[here], steps)
         yield stretch, counts[first:last]
