@@ -151,3 +151,18 @@ def test_the_linear_form_has_its_jacobian():
         u, state = torch.randn(1, (5 if size == 1 else 8) * H).double(), torch.randn(size, 1, H).double()
         expected = torch.func.jacrev(lambda s, f=form, u=u: torch.cat(f.step(u, tuple(s.unbind(0)), 0), -1)[0])(state)
         torch.testing.assert_close(form.jacobian(u, tuple(state.unbind(0)), 0)[0], expected.reshape(size * H, -1))
+
+
+def test_gradients_of_a_batch_without_sequences_are_zero():
+    """An empty state has no address, by which the kernel would know that there are cells."""
+    H = 20
+    like = {"dtype": torch.float64}
+    weight, matrix = torch.randn(6 * H, 4, **like, requires_grad=True), torch.randn(H, H, **like, requires_grad=True)
+    x, state = torch.zeros(0, 4, **like), torch.zeros(0, H, **like)
+    operands = Operands(x, weight, None, state, state.clone(), matrix, None, None, None, None)
+    kind = Kind(KERNELS.index(LinearRecurrence), inner=1)
+    h = ops.scan(operands, torch.zeros(0, dtype=torch.int64), kind, keep_cells=True, save=True)[0]
+    for _ in range(20):  # memory that was used before
+        torch.full((6 * H, 4), 7.0, **like)
+        for gradient in torch.autograd.grad(h.sum(), (weight, matrix), retain_graph=True):
+            assert not gradient.any()

@@ -186,6 +186,8 @@ def _backward(
 ) -> tuple[Tensor, ...]:
     problem, operands, sizes, plan = describe_problem(operands, sizes, kind)
     _check_saved(saved, plan.results)
+    if not len(operands.h0):  # empty tensors have no address, so the kernels could not tell which are there
+        return _gradients(Tensor.new_zeros, operands, needed)
     held = dense(_SAVED, saved, operands.x.dtype)
     results = _gradients(fresh, operands, needed)
     for name, tensor in zip(_SAVED, held, strict=True):
