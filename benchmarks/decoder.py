@@ -23,12 +23,11 @@ from autapse.benchmark.script import Script, measured_on, training_step
 from autapse.benchmark.timing import interleaved
 from autapse.models import Attention, Conditions, Decoder, Elements, Padded, Tagger
 from autapse.models.walk import DecoderWalk
-from autapse.results.page import fill_between, markdown_table
+from autapse.results.page import fill_table, milliseconds
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "translating.md"
 RESULTS = ROOT / "benchmarks" / "results" / "decoder.json"
-START, END = "<!-- results -->", "<!-- end of results -->"
 SYMBOLS, STEPS, BATCH = 50, 100, 64
 CELLS, SIZES = ("gru", "lstm", "rin"), (64, 128, 256)
 KINDS = ("multiplicative", "additive", "monotonic")
@@ -123,11 +122,11 @@ def render(page: str, results: dict[str, Any]) -> str:
     settings = results["settings"]
     rows = []
     for row in results["rows"]:
-        times = (f"{1e3 * row[name]:.1f} ms" for name in ("against", "seconds"))
+        times = milliseconds(row["against"], row["seconds"])
         rows.append([row["what"], row["cell"], row["size"], *times, f"{row['ratio']:.2f}×", f"{row['bar']:g}×"])
     heads = ["what", "cell", "units", "time without", "time with", "ratio", "bar"]
     text = f"{settings['batch']} sequences of {settings['steps']} steps; {measured_on(results)}"
-    return fill_between(page, START, END, f"{text}\n\n{markdown_table(heads, rows)}")
+    return fill_table(page, text, heads, rows)
 
 
 def said(results: dict[str, Any]) -> list[str]:

@@ -21,7 +21,7 @@ from torch import Tensor
 import autapse
 from autapse.benchmark.script import Script, measured_on
 from autapse.benchmark.timing import interleaved
-from autapse.results.page import fill_between, markdown_table
+from autapse.results.page import fill_table, milliseconds
 from autapse.unfold import scan_fused, scan_reference
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -86,14 +86,14 @@ def render(page: str, results: dict[str, Any]) -> str:
             row["network"],
             row["size"],
             f"{row['batch']} × {row['steps']}",
-            *(f"{1e3 * row[name]:.1f} ms" for name in ("against", "seconds")),
+            *milliseconds(row["against"], row["seconds"]),
             f"{row['ratio']:.2f}×",
         ]
         for row in results["rows"]
     ]
     heads = ["setting", "network", "units", "sequences × steps", "plain step", "with it", "ratio"]
     text = f"{measured_on(results)} The bar is {BAR:g}×."
-    return fill_between(page, START, END, f"{text}\n\n{markdown_table(heads, rows)}")
+    return fill_table(page, text, heads, rows, START, END)
 
 
 def said(results: dict[str, Any]) -> list[str]:

@@ -22,13 +22,12 @@ import autapse
 from autapse.benchmark.script import Script, measured_on, training_step
 from autapse.benchmark.timing import interleaved
 from autapse.layers.registry import make_layer
-from autapse.results.page import fill_between, markdown_table
+from autapse.results.page import fill_table, milliseconds
 from autapse.unfold import scan_fused, scan_reference
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "cells" / "unitary.md"
 RESULTS = ROOT / "benchmarks" / "results" / "networks.json"
-START, END = "<!-- results -->", "<!-- end of results -->"
 FEATURES = 8
 BAR = 2.0
 
@@ -99,7 +98,7 @@ def render(page: str, results: dict[str, Any]) -> str:
     chosen = results["settings"]
     rows = []
     for row in results["rows"]:
-        times = (f"{1e3 * row[name]:.1f} ms" for name in ("gru", "seconds"))
+        times = milliseconds(row["gru"], row["seconds"])
         rows.append([f"`{row['network']}`", row["size"], row["products"], *times, f"{row['ratio']:.2f}×"])
     text = (
         f"A training step on {chosen['batch']} sequences of {chosen['steps']} steps, {chosen['features']} features. "
@@ -107,7 +106,7 @@ def render(page: str, results: dict[str, Any]) -> str:
         f"many products. The bar is {BAR:g}×. {measured_on(results)}"
     )
     heads = ["network", "units", "products", "time of GRU", "time", "ratio"]
-    return fill_between(page, START, END, f"{text}\n\n{markdown_table(heads, rows)}")
+    return fill_table(page, text, heads, rows)
 
 
 def said(results: dict[str, Any]) -> list[str]:

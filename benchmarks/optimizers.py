@@ -22,13 +22,12 @@ from torch import Tensor, nn
 import autapse
 from autapse.benchmark.script import Script, measured_on, training_step
 from autapse.benchmark.timing import interleaved
-from autapse.results.page import fill_between, markdown_table
+from autapse.results.page import fill_table, milliseconds
 from autapse.training.curvature import LocalProblem
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "optimizers.md"
 RESULTS = ROOT / "benchmarks" / "results" / "optimizers.json"
-START, END = "<!-- results -->", "<!-- end of results -->"
 FEATURES, OUTPUTS = 2, 3
 BAR = 3.0
 NETWORKS: dict[str, Callable[..., nn.Module]] = {
@@ -120,14 +119,14 @@ def render(page: str, results: dict[str, Any]) -> str:
     """A page with new text between its markers."""
     settings, rows = results["settings"], []
     for row in results["rows"]:
-        times = (f"{1e3 * row[name]:.1f} ms" for name in ("gradient", "product"))
+        times = milliseconds(row["gradient"], row["product"])
         rows.append([row["network"], row["length"], *times, f"{row['ratio']:.2f}×", f"{row['bar']:g}×"])
     text = (
         f"A curvature product against a gradient on the same {settings['batch']} sequences, {settings['hidden']} "
         f"units. {measured_on(results)}"
     )
     heads = ["network", "steps", "gradient", "product", "ratio", "bar"]
-    return fill_between(page, START, END, f"{text}\n\n{markdown_table(heads, rows)}")
+    return fill_table(page, text, heads, rows)
 
 
 def said(results: dict[str, Any]) -> list[str]:

@@ -24,7 +24,7 @@ from autapse.benchmark.script import Script, measured_on, training_step
 from autapse.benchmark.timing import interleaved
 from autapse.data.paths import find
 from autapse.layers.registry import make_layer
-from autapse.results.page import fill_between, markdown_table
+from autapse.results.page import fill_table, milliseconds
 from autapse.sequences.tree_batch import make_trees
 from autapse.tasks.trees import read_trees
 from autapse.unfold.levels import scan_trees
@@ -32,7 +32,6 @@ from autapse.unfold.levels import scan_trees
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "structures.md"
 RESULTS = ROOT / "benchmarks" / "results" / "structures.json"
-START, END = "<!-- results -->", "<!-- end of results -->"
 GRID_BAR = 1.3  # a grid takes at most this many times as long as its four scans
 TREE_BAR = 5.0  # a batch of trees is at least this many times faster than a recursion per tree
 TREES, WORDS = 25, 19  # trees of a training step, and words of a typical sentence
@@ -137,13 +136,13 @@ def render(page: str, results: dict[str, Any]) -> str:
     """A page with new text between its markers."""
     rows = []
     for row in results["rows"]:
-        times = (f"{1e3 * row[name]:.1f} ms" for name in ("seconds", "against"))
+        times = milliseconds(row["seconds"], row["against"])
         faster = row["what"] != "grid"
         said = f"{row['ratio']:.1f}× faster" if faster else f"{row['ratio']:.2f}× the time"
         bar = f"at {'least' if faster else 'most'} {row['bar']:g}×"
         rows.append([row["what"], row["cell"], row["size"], *times, said, bar])
     heads = ["what", "cell", "units", "time", "four scans, or a recursion", "ratio", "bar"]
-    return fill_between(page, START, END, f"{measured_on(results)}\n\n{markdown_table(heads, rows)}")
+    return fill_table(page, measured_on(results), heads, rows)
 
 
 def said(results: dict[str, Any]) -> list[str]:

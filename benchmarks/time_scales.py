@@ -20,13 +20,12 @@ from torch import Tensor
 import autapse
 from autapse.benchmark.script import Script, measured_on, training_step
 from autapse.benchmark.timing import interleaved
-from autapse.results.page import fill_between, markdown_table
+from autapse.results.page import fill_table, milliseconds
 from autapse.unfold import scan_fused, scan_reference
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "cells" / "time-scales.md"
 RESULTS = ROOT / "benchmarks" / "results" / "time_scales.json"
-START, END = "<!-- results -->", "<!-- end of results -->"
 FEATURES = 8
 DELAYS = ((1, 2), (1, 5, 20), (1, 4, 16, 64))
 PERIODS = (1, 2, 4, 8)
@@ -91,7 +90,7 @@ def render(page: str, results: dict[str, Any]) -> str:
     settings = results["settings"]
     rows = []
     for row in results["rows"]:
-        times = (f"{1e3 * row[name]:.1f} ms" for name in ("against", "seconds"))
+        times = milliseconds(row["against"], row["seconds"])
         rows.append([row["what"], row["size"], *times, f"{row['ratio']:.2f}×", f"{row['cost']:.2f}", f"{row['bar']:g}"])
     heads = ["network", "units", "time of RNN", "time", "ratio", "cost", "bar"]
     text = (
@@ -99,7 +98,7 @@ def render(page: str, results: dict[str, Any]) -> str:
         "features. *Cost* is what each delay but the first adds, and for clockwork groups the whole, in units of the "
         f"RNN. {measured_on(results)}"
     )
-    return fill_between(page, START, END, f"{text}\n\n{markdown_table(heads, rows)}")
+    return fill_table(page, text, heads, rows)
 
 
 def said(results: dict[str, Any]) -> list[str]:

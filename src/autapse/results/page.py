@@ -28,6 +28,27 @@ def fill_between(page: str, start: str, end: str, text: str) -> str:
     return f"{before}{start}\n\n{text}\n\n{end}{after}"
 
 
+def fill_table(
+    page: str,
+    text: str,
+    heads: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    start: str = "<!-- results -->",
+    end: str = "<!-- end of results -->",
+) -> str:
+    """A page with a new text and table between two marks."""
+    return fill_between(page, start, end, f"{text}\n\n{markdown_table(heads, rows)}")
+
+
+def milliseconds(*seconds: float) -> list[str]:
+    """Times for a table.
+
+    >>> milliseconds(0.0123, 1.0)
+    ['12.3 ms', '1000.0 ms']
+    """
+    return [f"{1e3 * each:.1f} ms" for each in seconds]
+
+
 def speed(ratio: float) -> str:
     """How much faster or slower something is that takes `ratio` times as long.
 
