@@ -468,7 +468,7 @@ def test_a_stream_is_a_scan() -> None:
 
 def test_auto_takes_the_diagonal_of_large_states(monkeypatch: pytest.MonkeyPatch) -> None:
     """In pieces too: with CHUNK small, the diagonal is taken of a few rows at a time."""
-    monkeypatch.setattr("autapse.unfold.parallel.CHUNK", 3 * 66 * 66)
+    monkeypatch.setattr("autapse.solve.recurrence.CHUNK", 3 * 66 * 66)
     cell = autapse.cells.LSTM(2, 33, dtype=torch.float64)
     x = torch.randn(20, 2, dtype=torch.float64)
     initial = cell.initial_state(2, x)

@@ -16,6 +16,8 @@ from autapse.forms import Form, State
 from autapse.forms.implicit import AnyRule, Rule
 from autapse.solve import SolveReport
 
+Note = Callable[[SolveReport], None]  # called with the report of a step that is solved
+
 
 class Scans(Protocol):
     """The scans that a cell can use to compute all its steps: see `Cell.in_parts`.
@@ -268,8 +270,8 @@ class Cell(nn.Module):
     is_solved: bool = False
     """Whether each step solves an equation, and has a report. Such a cell has `solved_step`."""
 
-    def solved_step(self, u: Tensor, state: State, weights: Any) -> tuple[State, SolveReport]:
-        """`step`, and its report with one entry per row. The caller disables autocast, which is too coarse."""
+    def solved_step(self, weights: Any, note: Note, u: Tensor, state: State, t: int) -> State:
+        """`step`; `note` gets its report, with one entry per row. The caller disables autocast, which is too coarse."""
         raise NotImplementedError(f"{type(self).__name__} solves no equation.")
 
     def jacobian(

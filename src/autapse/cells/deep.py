@@ -10,13 +10,12 @@ from torch import Tensor
 from torch.nn.utils.parametrize import is_parametrized
 
 from autapse import checks
-from autapse.cells.base import Cell, FormCell, borrow, make_cell
+from autapse.cells.base import Cell, FormCell, Note, borrow, make_cell
 from autapse.cells.deep_step import DeepStep, chained
 from autapse.cells.groups import group_mask, group_of, restrict
 from autapse.cells.maps import Maps
 from autapse.cells.named import CELLS, cell_class, spec_of
 from autapse.forms import ACTIVATIONS, Form, State
-from autapse.solve import SolveReport
 
 INPUT, OUTPUT = ("all", "first"), ("all", "last")  # groups that read the input, and groups that are the output
 
@@ -218,9 +217,8 @@ class Deep(FormCell):
     def is_solved(self) -> bool:  # type: ignore[override]
         return self.inner.is_solved
 
-    def solved_step(self, u: Tensor, state: State, weights: Any) -> tuple[State, SolveReport]:
-        new, report = weights.cell.solved_step(u, state, weights.weights)
-        return weights.mapped(new), report
+    def solved_step(self, weights: Any, note: Note, u: Tensor, state: State, t: int) -> State:
+        return weights.mapped(weights.cell.solved_step(weights.weights, note, u, state, t))
 
     def penalty(self, state: State) -> Tensor | None:
         return self.inner.penalty(state)

@@ -12,7 +12,7 @@ from torch.func import functional_call
 from torch.utils import _pytree as pytree
 
 from autapse import checks, solve
-from autapse.cells.base import Cell, uniform_
+from autapse.cells.base import Cell, Note, uniform_
 from autapse.cells.inner_steps import InnerSteps
 from autapse.cells.matrices import full_precision
 from autapse.forms import Form, Leaky, State
@@ -151,22 +151,24 @@ class EquilibriumRule(InnerSteps, Cell):
             (previous,) = state
             return (self.take_steps(lambda h: self.phi(h, previous, u, weights), previous, t),)
         with without_autocast(u.device.type):
-            state, report = self.solved_step(u, state, weights)
-        warn_unsolved(self, type(self).__name__, report, "steps", "Their states are kept as they are.")
+            reports: list[SolveReport] = []
+            state = self.solved_step(weights, reports.append, u, state, t)
+        warn_unsolved(self, type(self).__name__, reports[0], "steps", "Their states are kept as they are.")
         return state
 
     @property
     def is_solved(self) -> bool:  # type: ignore[override]
         return self.inner_steps is None and type(self).step is EquilibriumRule.step
 
-    def solved_step(self, u: Tensor, state: State, weights: Any) -> tuple[State, SolveReport]:
+    def solved_step(self, weights: Any, note: Note, u: Tensor, state: State, t: int) -> State:
         (previous,) = state
         dtype = torch.promote_types(u.dtype, previous.dtype)
         wide = full_precision(dtype)  # half precision cannot reach the tolerance
         if wide != dtype:
             weights = pytree.tree_map_only(Tensor, lambda w: w.to(wide) if w.is_floating_point() else w, weights)
         h, report = self.settle(previous.to(wide), u.to(wide), weights)
-        return (h.to(dtype),), report
+        note(report)
+        return (h.to(dtype),)
 
     def settle(self, previous: Tensor, u: Tensor, weights: Any) -> tuple[Tensor, SolveReport]:
         """The state after a step, with its gradient, and the report with one entry per row."""
@@ -174,7 +176,9 @@ class EquilibriumRule(InnerSteps, Cell):
             return torch.empty_like(previous), SolveReport.empty("nothing", len(previous))
         rtol = self.tolerance(u)
         self._check_phi(previous, u, weights)
-        return settle(self, previous, u, weights, self._solver or newton(rtol), rtol, self.gradient or DEFAULT)
+        with torch.no_grad():
+            start = self.start(previous, u, weights)
+        return settle(self, previous, u, weights, start, self._solver or newton(rtol), rtol, self.gradient or DEFAULT)
 
     def tolerance(self, like: Tensor) -> float:
         """The relative residual to reach."""

@@ -86,10 +86,6 @@ class ERNN(InnerSteps, FormCell):
         eta, matrix = self.rates(), self._align(self.weight_hh)
         return Leaky(matrix, self.nonlinearity, alpha=eta, beta=1 - eta, inner_steps=self.inner_steps)
 
-    def start(self, previous: Tensor, u: Tensor, weights: Leaky) -> Tensor:
-        """Where a solver of the equilibrium starts."""
-        return previous
-
     def phi(self, h: Tensor, previous: Tensor, u: Tensor, weights: Leaky) -> Tensor:
         """The right side of the equilibrium that the steps approach, h = act(A·(V·h + W·x + b))."""
         return ACTIVATIONS[self.nonlinearity].apply(torch.addmm(u, h, weights.matrix.t()))

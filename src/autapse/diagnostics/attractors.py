@@ -108,9 +108,6 @@ class _Autonomous:
     def __init__(self, cell: Cell) -> None:
         self.cell = cell
 
-    def start(self, previous: Tensor, u: Tensor, weights: Any) -> Tensor:
-        return previous
-
     def phi(self, h: Tensor, previous: Tensor, u: Tensor, weights: Any) -> Tensor:
         return torch.cat(self.cell.advance(u, h.split(self.cell.carried_sizes, dim=-1), weights, 0), dim=-1)
 

@@ -101,7 +101,8 @@ def equilibrium_of(
     if isinstance(cell, EquilibriumRule) and cell.inner_steps is None:
         h, report = cell.settle(previous, u, weights)
         return h, report.converged.to(h.device), h
-    h, report = newton(RTOL).solve(StepSystem(cell, previous, u, weights), rtol=RTOL)
+    start = cell.start(previous, u, weights) if isinstance(cell, EquilibriumRule) else None
+    h, report = newton(RTOL).solve(StepSystem(cell, previous, u, weights, start), rtol=RTOL)
     return h, report.converged.to(h.device), cell.step(u, (previous,), weights, t)[0]
 
 

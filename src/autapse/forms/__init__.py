@@ -1,7 +1,7 @@
 """The forms: the few kinds of steps that all cells have, each with its reference step and its Jacobian."""
 
 from autapse.forms.activations import ACTIVATIONS, Activation, modrelu
-from autapse.forms.base import Affine, Form, State
+from autapse.forms.base import Affine, Form, Scanned, State
 from autapse.forms.chaos_free import ChaosFree
 from autapse.forms.complex import ComplexModulus
 from autapse.forms.delays import Delays
@@ -32,6 +32,7 @@ __all__ = [
     "LinearRecurrence",
     "LongShortTerm",
     "PreActivation",
+    "Scanned",
     "SharedGate",
     "State",
     "Transitions",

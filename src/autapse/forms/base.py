@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
@@ -11,10 +12,13 @@ from torch.nn import functional as F
 
 from autapse.forms.at_rows import AtRows, at_rows
 from autapse.gradient.at_states import clipped_at_states
+from autapse.native import ops
+from autapse.native.dispatch import in_forward_mode
 from autapse.native.operands import ACTIVATIONS, KERNELS, Extent, FormOperands, Kind, Operands, Shapes, Stretch
 from autapse.sequences.walk import walk
 
 State = tuple[Tensor, ...]
+Scanned = tuple[State, State]  # one [N, S] per state, after each step; one [B, S] per carried tensor, at the ends
 Affine = tuple[Tensor, Tensor | None]  # W and b of a drive W·x + b
 
 
@@ -93,6 +97,28 @@ class Form:
         h0, c0 = state if len(state) > 1 else (state[0], None)
         return Operands(x, weight, bias, h0, c0, *operands), kind
 
+    def scan(
+        self,
+        x: Tensor,  # [N, D], or the drive [N, G] without `affine`
+        affine: Affine | None,
+        state: State,  # each [B, S], longest sequence first
+        sizes: Sequence[int],  # number of sequences at each step; never grows; sums to N
+        start: int = 0,  # position of the first step
+        keep: bool = False,  # all states of each step, not only the first
+        reverse: bool = False,  # from the last step to the first; for sequences of one length
+        clip: float = math.inf,  # bound of each entry of the gradient at a state, in the backward pass
+        flow: float = 0.0,  # weight of each term of the regulariser for information flow, in the backward pass
+    ) -> Scanned:
+        """The states after each step and at each sequence's own end, by the kernel; see `reference_scan`."""
+        operands, kind = self.scan_operands(x, affine, state, len(sizes), start)
+        if reverse or clip < math.inf or flow:
+            kind = kind._replace(reverse=reverse, clip=clip, flow=flow)
+        tracked = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in operands)
+        h, h_n, c, c_n, _ = ops.scan(operands, _counts(sizes), kind, keep, save=tracked or in_forward_mode())
+        if operands.c0 is None:
+            return (h,), (h_n,)
+        return (h, c) if keep else (h,), (h_n, c_n)
+
     @classmethod
     def drive_parts(cls, kind: Kind, cells: bool) -> int:
         """Parts of the drive, each H columns wide; `cells`: whether there is a second state."""
@@ -129,10 +155,6 @@ class Form:
         moved = Operands(drive, None, None, h, c, operands.matrix, None, None, None, None)  # type: ignore[arg-type]
         return moved, Kind(code, inner=count, reverse=kind.reverse)
 
-    def ends(self, h: Tensor, last: State, state: State, sizes: Sequence[int], reverse: bool) -> State:
-        """All that sequences carry at their ends, from the states h of all steps and the last states."""
-        return last
-
     @classmethod
     def from_operands(cls, operands: Operands, kind: Kind) -> Self:
         """The form that gives these operands."""
@@ -154,6 +176,12 @@ class Form:
         step = clipped_at_states(cls.from_operands(operands, kind).step, kind.clip)
         states, final = walk(step, drive, state, sizes.tolist(), 0, kind.reverse)
         return [states[0], final[0], *((states[1], final[1]) if operands.c0 is not None else (None, None))]
+
+
+def _counts(sizes: Sequence[int]) -> Tensor:
+    if sizes and sizes[0] == sizes[-1]:  # many times faster than converting a long list
+        return torch.full((len(sizes),), sizes[0], dtype=torch.int64)
+    return torch.tensor(sizes, dtype=torch.int64)
 
 
 def rows(scale: Tensor, matrix: Tensor) -> Tensor:

@@ -17,16 +17,23 @@ from autapse.solve.step_system import Feedback, StepRule, StepSystem
 
 
 def settle(
-    rule: StepRule, previous: Tensor, u: Tensor, weights: Any, solver: Solver, rtol: float, gradient: Gradient
+    rule: StepRule,
+    previous: Tensor,  # [B, H]
+    u: Tensor,  # [B, G]
+    weights: Any,
+    start: Tensor,  # [B, H], the first point of the solver
+    solver: Solver,
+    rtol: float,
+    gradient: Gradient,
 ) -> tuple[Tensor, SolveReport]:
     """The state that solves h = φ(h, previous, u), as a function of all tensors, and the report of the rows."""
     step = DifferentiableStep(rule, previous, u, weights)
 
-    def solve(*tensors: Tensor) -> tuple[Tensor, SolveReport]:
+    def solve(start: Tensor, *tensors: Tensor) -> tuple[Tensor, SolveReport]:
         with without_saved_tensor_hooks():
-            return StepSystem(rule, *step.arguments(tensors)).solve(solver, rtol)
+            return StepSystem(rule, *step.arguments(tensors), start).solve(solver, rtol)
 
-    h, report = solved_on_values(solve, len(previous), *step.operands)
+    h, report = solved_on_values(solve, len(previous), start, *step.operands)
     if is_tracked(step.operands):
         h = gradient.attach(step, h, None, rtol, lambda report: None)
     return h, report

@@ -115,6 +115,7 @@ class Recurrent(nn.Module):
         if not (isinstance(cell, type) and issubclass(cell, Cell)):
             checks.fail("cell", "be a subclass of autapse.Cell", cell, "Pass the class itself, not an instance.")
         self.cell_class = cell
+        self.looks_ahead = looks_ahead(cell)  # whether the cells depend on later input: then sequences must be whole
         self.input_size = checks.integer("input_size", input_size, minimum=1)
         self.hidden_size = _sizes(hidden_size)
         self.num_layers = self._checked_layers(num_layers)
@@ -142,6 +143,7 @@ class Recurrent(nn.Module):
             checks.fail("stencil", "be an attribute of the class, for a cell that looks ahead", first.stencil)
         self.strategy.check(cell if self.looks_ahead else first)
         self._state_sizes = {key: cell.carried_sizes for key, cell in cells.items()}
+        self._outputs_states = first.outputs_state
         keys, d = list(cells), self.directions
         self._keys = [keys[n : n + d] for n in range(0, len(keys), d)]  # of the cells, by layer
         self._store_cells(cells)
@@ -212,11 +214,6 @@ class Recurrent(nn.Module):
     @property
     def directions(self) -> int:
         return 2 if self.bidirectional else 1
-
-    @property
-    def looks_ahead(self) -> bool:
-        """Whether the cells depend on later input. The layer then needs whole sequences."""
-        return looks_ahead(self.cell_class)
 
     @property
     def reads_state(self) -> bool:
@@ -354,8 +351,8 @@ class Recurrent(nn.Module):
     def _run(
         self, batch: SequenceBatch, states: Mapping[str, Any], start: int, keep: bool, start_states: Any, keys: Any
     ) -> Run:
-        cells = self._cells()
-        strategy = self.strategy.open(cells, batch, self.training, start_states, keys)
+        strategy, cells = self.strategy, self._cells()
+        strategy = strategy.open(cells, batch, self.training, start_states, keys)
         if strategy.may_use_torch and not keep:
             run = self._by_torch(batch, states)
             if run is not None:
@@ -376,7 +373,7 @@ class Recurrent(nn.Module):
                     report = report if batch.order is None else report.take(batch.places)
                     warn_unsolved(self, type(cell).__name__, report, consequence=strategy.unsolved, stacklevel=6)
                     reports.append(report)
-                outputs.append(cell.output(trace))
+                outputs.append(trace[0] if self._outputs_states else cell.output(trace))
                 kept.append(trace)
             rows = torch.cat(outputs, dim=-1) if self.bidirectional else outputs[0]
             traces.append([torch.stack(both, dim=1) for both in zip(*kept, strict=True)] if keep else [])

@@ -99,9 +99,10 @@ class TorchLayer(Layer):
     @property
     def _as_torch(self) -> bool:
         """Whether torch's op can do what this layer does."""
+        if isinstance(self.hidden_size, list) or self.strategy != SCAN:
+            return False
         transformed = torch._C._are_functorch_transforms_active()  # torch's ops have no rule for vmap
-        transformed |= in_forward_mode() and not torch.is_grad_enabled()  # nor, without a graph, for forward mode
-        return not (isinstance(self.hidden_size, list) or transformed or self.strategy != SCAN)
+        return not (transformed or (in_forward_mode() and not torch.is_grad_enabled()))  # nor for jvp without a graph
 
     def _flat_weights(self) -> list[Tensor]:
         return [getattr(self, name) for name in self._flat_names]

@@ -2,37 +2,21 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
+from autapse.solve.limits import Limits
 from autapse.solve.line import Line
 from autapse.solve.linear_scan import linear_scan
-from autapse.solve.loop import Iteration, Visit
+from autapse.solve.loop import Goal, Iteration, Visit, iterate
+from autapse.solve.recurrence import Recurrence
+from autapse.solve.report import SolveReport
 
+RTOL = {torch.float64: 1e-12, torch.float32: 2e-6}  # where a caller gives none
 LEAP = 8.0  # a correction of more than this many times the largest state of its sequence is not plausible
-
-
-class Recurrence(ABC):
-    """h = f(h), where each row depends only on the row before it in its sequence."""
-
-    groups: Line
-    first: Tensor  # [B, S], the state before step 0
-
-    @abstractmethod
-    def evaluate(self, h: Tensor, before: Tensor) -> Tensor:  # [N, S] each -> [N, S]
-        """f(h), given the rows and the row before each."""
-
-    @abstractmethod
-    def slope(self, before: Tensor) -> Tensor:  # [N, S] -> [N, S, S], or [N, S] for its diagonal
-        """The derivative of each row by the row before it."""
-
-    @abstractmethod
-    def select(self, problems: Tensor) -> tuple[Self, Tensor]:  # [b]
-        """The recurrence of some sequences, and the index of its rows in this one."""
 
 
 class _Rows(NamedTuple):
@@ -88,6 +72,17 @@ class NewtonScan(Iteration):
         plausible = past & _finite(step) & (_size(step) <= LEAP * largest)
         new = torch.where(plausible[:, None], h + step, f)
         return torch.where((line.step < front_of_row)[:, None], h, new)
+
+
+@torch.no_grad()
+def solve_recurrence(system: Recurrence, limits: Limits, damping: float) -> tuple[Tensor, SolveReport]:  # [N, S]
+    """The rows that solve h = f(h), and the report."""
+    first, line = system.first, system.groups
+    least = 4 * torch.finfo(first.dtype).eps
+    rtol = max(RTOL.get(first.dtype, least) if limits.rtol is None else limits.rtol, least)
+    iteration = NewtonScan(Goal(rtol, limits.atol), damping)
+    z = first.new_zeros(len(line.owner), first.shape[1])
+    return iterate("parallel", iteration, system, z, limits._limit(line.length + 1))
 
 
 def _scale(line: Line, h: Tensor, before: Tensor) -> Tensor:  # [n]

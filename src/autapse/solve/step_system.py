@@ -23,9 +23,6 @@ class StepRule(Protocol):
     floor: float  # smallest |1 − ∂φ/∂h| that is divided by, if ∂φ/∂h is diagonal
     factorises: bool  # whether the solver factorises I − ∂φ/∂h, so that its condition costs little
 
-    def start(self, previous: Tensor, u: Tensor, weights: Any) -> Tensor:
-        """The first point of a solver, [B, H]."""
-
     def phi(self, h: Tensor, previous: Tensor, u: Tensor, weights: Any) -> Tensor:
         """φ, [B, H]."""
 
@@ -36,8 +33,16 @@ class StepRule(Protocol):
 class StepSystem(System):
     """h = φ(h, h_{t−1}, u_t) of one step; row b is problem b."""
 
-    def __init__(self, rule: StepRule, previous: Tensor, u: Tensor, weights: Any) -> None:
+    def __init__(
+        self,
+        rule: StepRule,
+        previous: Tensor,  # [B, H]
+        u: Tensor,  # [B, G]
+        weights: Any,
+        start: Tensor | None = None,  # [B, H], the first point of solvers; None: `previous`
+    ) -> None:
         self.rule, self.previous, self.u, self.weights = rule, previous, u, weights
+        self.start = previous if start is None else start
         self.groups = Groups(len(previous))
         self._last: tuple[Tensor, Feedback] | None = None  # the point of the last `linearize`, and ∂φ/∂h there
 
@@ -45,11 +50,11 @@ class StepSystem(System):
         return self.rule.phi(z, self.previous, self.u, self.weights)
 
     def zero(self) -> Tensor:
-        return self.rule.start(self.previous, self.u, self.weights)
+        return self.start
 
     def select(self, problems: Tensor) -> tuple[StepSystem, Tensor]:
-        previous, u = (rows.index_select(0, problems) for rows in (self.previous, self.u))
-        return StepSystem(self.rule, previous, u, self.weights), problems
+        previous, u, start = (rows.index_select(0, problems) for rows in (self.previous, self.u, self.start))
+        return StepSystem(self.rule, previous, u, self.weights, start), problems
 
     def linearize(self, z: Tensor) -> tuple[Tensor, Feedback]:
         with torch.no_grad():

@@ -7,15 +7,13 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor
 
-from autapse.cells.base import Cell
-from autapse.forms import Affine, Form, State
-from autapse.native import ops
+from autapse.cells.base import Cell, Note
+from autapse.forms import Affine, Form, Scanned, State
 from autapse.native.dispatch import in_forward_mode
 from autapse.native.operands import KERNELS
-from autapse.unfold.reference import Note, Scanned, scan_reference
+from autapse.unfold.reference import scan_reference
 
 
 class Prepared(NamedTuple):
@@ -57,42 +55,19 @@ def scan_fused(
     flow: float = 0.0,  # weight of each term of the regulariser for information flow, in the backward pass
 ) -> Scanned:
     """The states after each step and at each sequence's own end; by the reference if the cell has no kernel."""
-    dual, plain = in_forward_mode(), clip == math.inf and not flow
-    if cell.runs_in_parts and plain and not dual:
+    if cell.runs_in_parts and clip == math.inf and not flow and not in_forward_mode():
         return _in_parts(cell, x, state, sizes, start, keep, reverse)
     weights, form, affine = prepare(cell) if prepared is None else prepared
+    read = keep or cell.output_reads_all
     if (
         form is None
         or cell.runs_in_parts
-        or (dual and not form.has_tangent)
         or (flow and not form.reads_by_one_product)
+        or (not form.has_tangent and in_forward_mode())
     ):
         return scan_reference(cell, x, state, sizes, start, keep, weights, reverse, note, clip, flow)
     drive = cell.drive(x) if affine is None else x
-    keep = keep or cell.output_reads_all
-    return _scan_form(form, drive, affine, state, sizes, start, keep, reverse, clip, flow)
-
-
-def _scan_form(
-    form: Form,
-    x: Tensor,  # [N, D], or the drive without `affine`
-    affine: Affine | None,
-    state: State,
-    sizes: Sequence[int],
-    start: int = 0,
-    keep: bool = False,
-    reverse: bool = False,
-    clip: float = math.inf,
-    flow: float = 0.0,
-) -> Scanned:
-    operands, kind = form.scan_operands(x, affine, state, len(sizes), start)
-    if reverse or clip < math.inf or flow:
-        kind = kind._replace(reverse=reverse, clip=clip, flow=flow)
-    tracked = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in operands)
-    save = tracked or in_forward_mode()
-    h, h_n, c, c_n, _ = ops.scan(operands, _tensor(sizes), kind, keep, save)
-    states, last = ((h,), (h_n,)) if operands.c0 is None else ((h, c) if keep else (h,), (h_n, c_n))
-    return states, form.ends(h, last, state, sizes, reverse)
+    return form.scan(drive, affine, state, sizes, start, read, reverse, clip, flow)
 
 
 class _Scans(NamedTuple):
@@ -101,7 +76,7 @@ class _Scans(NamedTuple):
     keep: bool
 
     def form(self, form: Form, drive: Tensor, state: State, sizes: Sequence[int]) -> Scanned:
-        return _scan_form(form, drive, None, state, sizes, keep=self.keep)
+        return form.scan(drive, None, state, sizes, keep=self.keep)
 
     def cell(self, cell: Cell, x: Tensor, state: State, sizes: Sequence[int]) -> Scanned:
         return scan_fused(cell, x, state, sizes, keep=self.keep)
@@ -120,9 +95,3 @@ def _in_parts(
 def _flipped(rows: Tensor, sizes: Sequence[int]) -> Tensor:
     """The steps in the other order, for sequences of one length."""
     return rows.unflatten(0, (len(sizes), -1)).flip(0).flatten(0, 1)
-
-
-def _tensor(sizes: Sequence[int]) -> Tensor:
-    if sizes and sizes[0] == sizes[-1]:  # many times faster than converting a long list
-        return torch.full((len(sizes),), sizes[0], dtype=torch.int64)
-    return torch.tensor(sizes, dtype=torch.int64)

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from autapse.cells import Cell
-from autapse.forms import State
+from autapse.cells.base import Note
+from autapse.forms import Scanned, State
 from autapse.gradient.at_states import Step, clipped_at_states, seen_at_states
 from autapse.gradient.function import without_autocast
 from autapse.sequences.walk import walk
 from autapse.solve import SolveReport
 from autapse.unfold.information_flow import FlowTerms
-
-Scanned = tuple[State, State]  # one [N, S] per state, after each step; one [B, S] per carried tensor, at the ends
-Note = Callable[[SolveReport], None]
 
 
 def scan_reference(
@@ -51,28 +50,30 @@ def _scan(
     reverse: bool,
     note: Note | None,
     clip: float,
-    seen: Callable[[Step], Step] = lambda step: step,
+    probes: Sequence[State] = (),  # of each step, to see the gradients at its states
 ) -> Scanned:
     weights = cell.prepare() if weights is None else weights
 
-    def step(u: Tensor, state: State, t: int) -> State:
+    def explicit(u: Tensor, state: State, t: int) -> State:
         return cell.advance(u, state, weights, t, check=t == start)
 
-    def solved_step(u: Tensor, state: State, t: int) -> State:
-        new, report = cell.solved_step(u, state, weights)
-        if note is not None:
-            note(report)
-        return new
-
-    def passing(step: Step) -> Step:
-        return clipped_at_states(seen(step), clip, len(cell.state_sizes))
-
-    keep = keep or not cell.outputs_state
-    drive, count = cell.drive(x), len(cell.state_sizes) if keep else 1
+    drive, count = cell.drive(x), len(cell.state_sizes)
+    traced = count if keep or not cell.outputs_state else 1
+    step: Step = explicit
+    if cell.is_solved:
+        step = partial(cell.solved_step, weights, note or _ignore)
+    if probes:
+        step = seen_at_states(step, lambda t: probes[t - start], count)
+    if clip < math.inf:
+        step = clipped_at_states(step, clip, count)
     if not cell.is_solved:
-        return walk(passing(step), drive, state, sizes, start, reverse, count)
+        return walk(step, drive, state, sizes, start, reverse, traced)
     with without_autocast(x.device.type):
-        return walk(passing(solved_step), drive, state, sizes, start, reverse, count)
+        return walk(step, drive, state, sizes, start, reverse, traced)
+
+
+def _ignore(report: SolveReport) -> None:
+    pass
 
 
 def _scan_with_flow(
@@ -89,10 +90,6 @@ def _scan_with_flow(
     """The scan with probes that see the gradient at each state."""
     terms = FlowTerms(cell, x, state, sizes, start, reverse, flow)
     probes = terms.split(terms.probes())
-
-    def seen(step: Step) -> Step:
-        return seen_at_states(step, lambda t: probes[t - start], len(cell.state_sizes))
-
-    states, final = _scan(cell, x, state, sizes, start, True, None, reverse, None, clip, seen)
+    states, final = _scan(cell, x, state, sizes, start, True, None, reverse, None, clip, probes)
     terms.states = tuple(s.detach() for s in states)
     return states if keep or not cell.outputs_state else states[:1], final

@@ -15,14 +15,14 @@ from torch.utils.checkpoint import checkpoint
 from autapse import checks
 from autapse.cells import Cell
 from autapse.cells.base import looks_ahead
-from autapse.forms import State
+from autapse.forms import Scanned, State
 from autapse.native.dispatch import kernels_serve
 from autapse.sequences.batch import SequenceBatch
 from autapse.solve import SolveReport
 from autapse.solve.report import merge
 from autapse.unfold.base import Unfold, Unfolded, name_of
 from autapse.unfold.fused import prepare, scan_fused, tensors_of
-from autapse.unfold.reference import Scanned, scan_reference
+from autapse.unfold.reference import scan_reference
 from autapse.unfold.unchanged import Unchanged
 
 
@@ -75,8 +75,11 @@ class Scan(Unfold):
         keys: Any = None,
     ) -> ScanCall:
         super().open(cells, batch, training, start_states, keys)
+        if all(cell.is_solved for cell in cells.values()):  # neither a kernel nor torch can solve a step
+            return ScanCall(self, native=False)
         tensors = [tensor for cell in cells.values() for tensor in tensors_of(cell)]
-        return ScanCall(self, kernels_serve(batch.rows, *tensors, have_tangents=True))
+        native = kernels_serve(batch.rows, *tensors, have_tangents=True)
+        return ScanCall(self, native, may_use_torch=not native and self == Scan())
 
     def run(self, cell: Cell, rows: Tensor, batch: SequenceBatch, initial: State, **options: Any) -> Unfolded:
         return self.open({"l0": cell}, batch, False).run(cell, rows, batch, initial, **options)
@@ -88,10 +91,7 @@ class ScanCall(Unfold):
 
     scan: Scan
     native: bool  # whether the native kernels can run this call
-
-    @property
-    def may_use_torch(self) -> bool:  # type: ignore[override]
-        return not self.native and self.scan == Scan()
+    may_use_torch: bool = False
 
     def check(self, cell: type[Cell] | Cell) -> None:
         self.scan.check(cell)
