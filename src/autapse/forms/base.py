@@ -115,9 +115,12 @@ class Form:
             kind = kind._replace(reverse=reverse, clip=clip, flow=flow)
         tracked = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in operands)
         h, h_n, c, c_n, _ = ops.scan(operands, _counts(sizes), kind, keep, save=tracked or in_forward_mode())
-        if operands.c0 is None:
-            return (h,), (h_n,)
-        return (h, c) if keep else (h,), (h_n, c_n)
+        states, final = ((h,), (h_n,)) if operands.c0 is None else ((h, c) if keep else (h,), (h_n, c_n))
+        return states, final if len(final) == len(state) else self.ends(h, state, sizes, reverse)
+
+    def ends(self, h: Tensor, state: State, sizes: Sequence[int], reverse: bool) -> State:
+        """What sequences carry at their ends, if that is more than the last state; h has the states of all steps."""
+        raise NotImplementedError
 
     @classmethod
     def drive_parts(cls, kind: Kind, cells: bool) -> int:

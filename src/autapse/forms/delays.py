@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -12,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from autapse.forms.base import Affine, Form, Scanned, State
+from autapse.forms.base import Affine, Form, State
 from autapse.forms.leaky import Leaky
 from autapse.gradient.at_states import clipped_at_states
 from autapse.native import operands as native
@@ -121,23 +120,7 @@ class Delays(Form):
         )
         return [states[0], final[0], None, None]
 
-    def scan(
-        self,
-        x: Tensor,
-        affine: Affine | None,
-        state: State,
-        sizes: Sequence[int],
-        start: int = 0,
-        keep: bool = False,
-        reverse: bool = False,
-        clip: float = math.inf,
-        flow: float = 0.0,
-    ) -> Scanned:
-        states, _ = super().scan(x, affine, state, sizes, start, keep, reverse, clip, flow)
-        return states, self._ends(states[0], state, sizes, reverse)
-
-    def _ends(self, h: Tensor, state: State, sizes: Sequence[int], reverse: bool) -> State:
-        """All that sequences carry at their ends, from the states h of all steps and those before."""
+    def ends(self, h: Tensor, state: State, sizes: Sequence[int], reverse: bool) -> State:
         if not sizes:
             return state
         count, steps, reach = sizes[0], len(sizes), self.reach

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -16,7 +17,6 @@ from autapse.forms import Scanned, State
 from autapse.gradient.at_states import Step, clipped_at_states, seen_at_states
 from autapse.gradient.function import without_autocast
 from autapse.sequences.walk import walk
-from autapse.solve import SolveReport
 from autapse.unfold.information_flow import FlowTerms
 
 
@@ -34,62 +34,23 @@ def scan_reference(
     flow: float = 0.0,  # weight of each term of the regulariser for information flow, in the backward pass
 ) -> Scanned:
     """The states after each step and at each sequence's own end."""
-    if flow and torch.is_grad_enabled():
-        return _scan_with_flow(cell, x, state, sizes, start, keep, reverse, clip, flow)
-    return _scan(cell, x, state, sizes, start, keep, weights, reverse, note, clip)
-
-
-def _scan(
-    cell: Cell,
-    x: Tensor,
-    state: State,
-    sizes: Sequence[int],
-    start: int,
-    keep: bool,
-    weights: Any,
-    reverse: bool,
-    note: Note | None,
-    clip: float,
-    probes: Sequence[State] = (),  # of each step, to see the gradients at its states
-) -> Scanned:
+    terms = FlowTerms(cell, x, state, sizes, start, reverse, flow) if flow and torch.is_grad_enabled() else None
+    probes = [] if terms is None else terms.split(terms.probes())
     weights = cell.prepare() if weights is None else weights
+    drive, count, solved = cell.drive(x), len(cell.state_sizes), cell.is_solved
+    output_only = not keep and cell.outputs_state
 
     def explicit(u: Tensor, state: State, t: int) -> State:
         return cell.advance(u, state, weights, t, check=t == start)
 
-    drive, count = cell.drive(x), len(cell.state_sizes)
-    traced = count if keep or not cell.outputs_state else 1
-    step: Step = explicit
-    if cell.is_solved:
-        step = partial(cell.solved_step, weights, note or _ignore)
-    if probes:
+    step: Step = partial(cell.solved_step, weights, note or (lambda report: None)) if solved else explicit
+    if terms is not None:
         step = seen_at_states(step, lambda t: probes[t - start], count)
     if clip < math.inf:
         step = clipped_at_states(step, clip, count)
-    if not cell.is_solved:
-        return walk(step, drive, state, sizes, start, reverse, traced)
-    with without_autocast(x.device.type):
-        return walk(step, drive, state, sizes, start, reverse, traced)
-
-
-def _ignore(report: SolveReport) -> None:
-    pass
-
-
-def _scan_with_flow(
-    cell: Cell,
-    x: Tensor,
-    state: State,
-    sizes: Sequence[int],
-    start: int,
-    keep: bool,
-    reverse: bool,
-    clip: float,
-    flow: float,
-) -> Scanned:
-    """The scan with probes that see the gradient at each state."""
-    terms = FlowTerms(cell, x, state, sizes, start, reverse, flow)
-    probes = terms.split(terms.probes())
-    states, final = _scan(cell, x, state, sizes, start, True, None, reverse, None, clip, probes)
-    terms.states = tuple(s.detach() for s in states)
-    return states if keep or not cell.outputs_state else states[:1], final
+    with without_autocast(x.device.type) if solved else nullcontext():
+        states, final = walk(step, drive, state, sizes, start, reverse, 1 if output_only and terms is None else count)
+    if terms is not None:
+        terms.states = tuple(s.detach() for s in states)
+        states = states[:1] if output_only else states
+    return states, final
