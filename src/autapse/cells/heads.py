@@ -16,7 +16,7 @@ from autapse.native.dispatch import is_plain, kernels_serve
 
 
 class Commands(NamedTuple):
-    """What a controller tells n heads to do, of which the last ones write. None if an addressing does not need it."""
+    """What a controller tells n heads to do. The last heads write. None if an addressing does not need it."""
 
     keys: Tensor | None  # [B, n, W]
     add: Tensor  # [B, writes, W]
@@ -79,27 +79,27 @@ class Heads:
             torch.softmax(moves.unflatten(-1, (n, -1)), dim=-1) if self.by_location else None,
         )
 
-    def address(self, told: Commands, memory: Tensor, before: Tensor) -> Tensor:  # [B, N, W], [B, n, N] -> [B, n, N]
-        """The addresses of all heads, from the memory and their addresses before the step."""
+    def address(self, commands: Commands, memory: Tensor, before: Tensor) -> Tensor:  # [B, n, N]
+        """The addresses of all heads, from the memory [B, N, W] and their addresses before the step [B, n, N]."""
         weights = before
-        if told.keys is not None and told.sharpness is not None:
-            similar = addressing.SIMILARITIES[self.similarity](told.keys, memory)
-            weights = addressing.by_content(similar, told.sharpness)
-        if told.gate is not None:
-            weights = addressing.interpolate(weights, before, told.gate)
-        if told.moves is not None and told.exponent is not None:
-            weights = addressing.sharpen(addressing.shift(weights, told.moves), told.exponent)
+        if commands.keys is not None and commands.sharpness is not None:
+            similar = addressing.SIMILARITIES[self.similarity](commands.keys, memory)
+            weights = addressing.by_content(similar, commands.sharpness)
+        if commands.gate is not None:
+            weights = addressing.interpolate(weights, before, commands.gate)
+        if commands.moves is not None and commands.exponent is not None:
+            weights = addressing.sharpen(addressing.shift(weights, commands.moves), commands.exponent)
         return weights
 
-    def use(self, told: Commands, memory: Tensor, addresses: Tensor) -> Access:
+    def use(self, commands: Commands, memory: Tensor, addresses: Tensor) -> Access:
         """Write, then read."""
-        memory = addressing.write(memory, addresses[:, self.reads :], told.erase, told.add)
+        memory = addressing.write(memory, addresses[:, self.reads :], commands.erase, commands.add)
         return Access(memory, addresses, addressing.read(addresses[:, : self.reads], memory))
 
     def access_reference(self, numbers: Tensor, memory: Tensor, before: Tensor) -> Access:
         """Choose, write and read, in plain PyTorch."""
-        told = self.commands(numbers)
-        return self.use(told, memory, self.address(told, memory, before))
+        commands = self.commands(numbers)
+        return self.use(commands, memory, self.address(commands, memory, before))
 
     def access(self, numbers: Tensor, memory: Tensor, before: Tensor) -> Access:
         """Choose, write and read, by the native kernel if it can serve."""

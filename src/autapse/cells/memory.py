@@ -258,10 +258,10 @@ class Memory(Cell):
         if self.hard == "no":
             memory, addresses, reads = self.heads.access(numbers, memory, addresses)
         else:
-            told = self.heads.commands(numbers)
-            soft = self.heads.address(told, memory, addresses)
+            commands = self.heads.commands(numbers)
+            soft = self.heads.address(commands, memory, addresses)
             addresses, chance = self._choose(soft, chance)
-            memory, addresses, reads = self.heads.use(told, memory, addresses)
+            memory, addresses, reads = self.heads.use(commands, memory, addresses)
         return self.joined(MemoryParts(controller, reads, memory, addresses, chance))
 
     def _choose(self, soft: Tensor, chance: Tensor | None) -> tuple[Tensor, Tensor | None]:

@@ -16,7 +16,7 @@ from autapse.sequences.lengths import running
 
 
 class TimeDelay(Cell):
-    """h_t = MLP(x_t, x_{t−1}, …, x_{t−d+1}), the first map of which is act(Σ_k W_k·x_{t−k} + b)
+    """h_t = MLP(x_t, x_{t−1}, …, x_{t−d+1}), whose first map is act(Σ_k W_k·x_{t−k} + b)
 
     The time-delay network of the textbook's section 10.7.2 (Lang and Hinton 1988), a one-dimensional convolution over
     the past. It has no recurrence: an input is forgotten after d steps, and all steps are computed at once. Inputs
