@@ -13,6 +13,7 @@ from torch import Tensor
 
 from autapse.solve.line import Line
 
+Position = Literal["of each row", "of one step", "any"]  # what a `Transition` takes as t
 CHUNK = 1 << 22  # entries of a Jacobian that are computed at a time if only its diagonal is kept
 
 
@@ -50,7 +51,7 @@ class Steps(Recurrence):
     """The steps of a network, from each state to the next."""
 
     rule: Transition
-    position: Literal["of each row", "of one step", "any"]  # what `rule` takes as t
+    position: Position
     drive: Tensor  # [N, G]
     first: Tensor
     groups: Line

@@ -21,7 +21,7 @@ from autapse.sequences.batch import SequenceBatch
 from autapse.solve.limits import Limits
 from autapse.solve.line import Line
 from autapse.solve.newton_scan import solve_recurrence
-from autapse.solve.recurrence import Steps, TransposedSteps
+from autapse.solve.recurrence import Position, Steps, TransposedSteps
 from autapse.solve.report import SolveReport, merge, warn_unsolved
 from autapse.unfold.base import Unfold, Unfolded, name_of
 
@@ -103,7 +103,7 @@ class Parallel(Limits, Unfold):
             form = cell.fused(weights)
             is_form = type(form) in KERNELS  # a subclass of a form may have another step
             rule: Any = form if is_form else _CellSteps(cell, weights)
-            position = "of each row" if is_form else "of one step" if cell.depends_on_position else "any"
+            position: Position = "of each row" if is_form else "of one step" if cell.depends_on_position else "any"
             line = Line.packed(batch.sizes, rows.device)
             dense = self.jacobian == "dense" or (self.jacobian == "auto" and first.shape[-1] <= DENSE_UP_TO)
             steps = Steps(rule, position, drive, first[: line.count], line, start, dense, sizes)
