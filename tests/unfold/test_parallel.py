@@ -17,7 +17,7 @@ from autapse.sequences.batch import SequenceBatch
 from autapse.solve.line import Line
 from autapse.solve.linear_scan import linear_scan
 from autapse.solve.report import NotConvergedWarning, SolveReport
-from autapse.unfold import Parallel, scan_reference
+from autapse.unfold import Parallel, parallel, scan_reference
 from networks import BASIC, D, H, Network, every_form_layer, every_form_variant, flat
 from tolerance import TOLERANCE, close
 
@@ -331,14 +331,14 @@ def test_zero_gradients_times_exploding_products() -> None:
 
 def test_the_adjoint_takes_one_iteration(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is linear: with whole derivatives, and the right way round, more are a sign of a wrong matrix."""
-    solve, seen = Parallel._solve, []
+    solve, seen = parallel.solve_recurrence, []
 
-    def spy(self: Parallel, *arguments: Any) -> Any:
-        found = solve(self, *arguments)
+    def spy(*arguments: Any) -> Any:
+        found = solve(*arguments)
         seen.append(found[1].iterations.tolist())
         return found
 
-    monkeypatch.setattr(Parallel, "_solve", spy)
+    monkeypatch.setattr(parallel, "solve_recurrence", spy)
     layer = autapse.GRU(3, 8, dtype=torch.float64, unfold=Parallel())
     layer(torch.randn(30, 2, 3, dtype=torch.float64))[0].sum().backward()
     assert len(seen) == 2
