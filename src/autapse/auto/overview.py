@@ -59,11 +59,11 @@ class Look(Record):
         lengths = f"{low} steps" if low == high else f"{low} to {high} steps, median {middle}"
         count = len(self.channels)
         named = self.channels != tuple(map(str, range(count)))
-        names = ": " + ", ".join(self.channels[:MOST_NAMES]) + (", …" if count > MOST_NAMES else "")
+        shown = ": " + ", ".join(self.channels[:MOST_NAMES]) + (", …" if count > MOST_NAMES else "")
         rows = [
             ("series", f"{self.train + self.test}; {lengths}"),
             ("splits", self._splits()),
-            ("channels", f"{count}{names if named else ''}"),
+            ("channels", f"{count}{shown if named else ''}"),
         ]
         if self.classes:
             counts = [f"{name} ({count})" for name, count in list(self.classes.items())[:MOST_NAMES]]
@@ -74,7 +74,8 @@ class Look(Record):
         missing = "none" if not self.missing else f"{100 * self.missing:.2g} % of the values"
         rows.append(("missing", missing))
         between = f"series differ by a factor of about {np.exp(self.series_spread):.2g}"
-        scales = _scales(tuple(zip(self.channels, self.means, self.deviations, strict=True)))
+        names = self.channels if named else ("",) * count
+        scales = _scales(tuple(zip(names, self.means, self.deviations, strict=True)))
         rows.append(("scale", f"mean ± deviation of channels: {scales}; {between}"))
         return rows + [("chosen" if n == 0 else "", reason) for n, reason in enumerate(self.reasons)]
 
@@ -145,6 +146,6 @@ def _scales(columns: tuple[tuple[str, float, float], ...]) -> str:
     if len(columns) == 1:
         return f"{columns[0][1]:.3g} ± {columns[0][2]:.3g}"
     if len(columns) <= MOST_SCALES:
-        return ", ".join(f"{name} {mean:.3g} ± {deviation:.3g}" for name, mean, deviation in columns)
+        return ", ".join(f"{name} {mean:.3g} ± {deviation:.3g}".lstrip() for name, mean, deviation in columns)
     deviations = [deviation for _, _, deviation in columns]
     return f"± {min(deviations):.3g} to ± {max(deviations):.3g}"
