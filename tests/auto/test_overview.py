@@ -24,7 +24,7 @@ def test_counts_lengths_and_scales_are_those_of_the_data():
     assert rows["classes"] == "2: rest (20), walk (10)"
     assert rows["missing"] == "none"
     (_, mean), (_, deviation) = np.concatenate(x).mean(0), np.concatenate(x).std(0)
-    assert f", {mean:.3g} ± {deviation:.3g}; series differ" in rows["scale"]
+    assert f", {mean:.0f} ± {deviation:.0f}; series differ" in rows["scale"]
 
 
 def test_series_that_differ_in_scale_are_seen():

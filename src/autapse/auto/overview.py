@@ -70,13 +70,13 @@ class Look(Record):
             more = ", …" if len(self.classes) > MOST_NAMES else ""
             rows.append(("classes", f"{len(self.classes)}: {', '.join(counts)}{more}"))
         if self.targets:
-            rows.append(("targets", f"{len(self.targets)}, mean ± deviation: {_scales(self.targets)}"))
+            rows.append(("targets", f"{len(self.targets)}: {_scales(self.targets)}"))
         missing = "none" if not self.missing else f"{100 * self.missing:.2g} % of the values"
         rows.append(("missing", missing))
-        between = f"series differ by a factor of about {np.exp(self.series_spread):.2g}"
+        between = f"series differ by a factor of {np.exp(self.series_spread):.2g}"
         names = self.channels if named else ("",) * count
         scales = _scales(tuple(zip(names, self.means, self.deviations, strict=True)))
-        rows.append(("scale", f"mean ± deviation of channels: {scales}; {between}"))
+        rows.append(("scale", f"{scales}; {between}"))
         return rows + [("chosen" if n == 0 else "", reason) for n, reason in enumerate(self.reasons)]
 
     def _splits(self) -> str:
@@ -141,11 +141,24 @@ def _of_targets(task: OwnData, values: np.ndarray) -> tuple[tuple[str, float, fl
     return tuple(zip(names, means, deviations, strict=True))
 
 
+def with_deviation(mean: float, deviation: float) -> str:
+    """A mean and a deviation with two digits of the deviation.
+
+    >>> with_deviation(41.3702, 5.478), with_deviation(-0.0001, 0.81), with_deviation(2e6, 3e-9)
+    ('41.4 ± 5.5', '0.00 ± 0.81', '2e+06 ± 3e-09')
+    """
+    digits = 1 - int(np.floor(np.log10(deviation))) if deviation > 0 else 2
+    if abs(mean) >= 1e6 or not -5 <= digits <= 5:
+        return f"{mean:.3g} ± {deviation:.2g}"
+    digits = max(digits, 0)
+    return f"{round(mean, digits) + 0.0:.{digits}f} ± {deviation:.{digits}f}"
+
+
 def _scales(columns: tuple[tuple[str, float, float], ...]) -> str:
     """The mean and the deviation of each column; of many only the range of the deviations."""
     if len(columns) == 1:
-        return f"{columns[0][1]:.3g} ± {columns[0][2]:.3g}"
+        return with_deviation(*columns[0][1:])
     if len(columns) <= MOST_SCALES:
-        return ", ".join(f"{name} {mean:.3g} ± {deviation:.3g}".lstrip() for name, mean, deviation in columns)
+        return ", ".join(f"{name} {with_deviation(mean, deviation)}".lstrip() for name, mean, deviation in columns)
     deviations = [deviation for _, _, deviation in columns]
-    return f"± {min(deviations):.3g} to ± {max(deviations):.3g}"
+    return f"deviations {min(deviations):.3g} to {max(deviations):.3g}"

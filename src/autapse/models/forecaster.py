@@ -343,7 +343,8 @@ class Forecaster(SequenceModel):
                 checks.fail("intervals", "be shares above 0 and below 1", level)
         if levels and not self.extra:
             checks.fail("intervals", "be None, since the model was trained with intervals=none", intervals)
-        given = read_given(history, None, self.expected._replace(columns=len(self.order)))
+        expected = self.expected._replace(columns=len(self.order), remedy="Fill them first.")
+        given = read_given(history, None, expected)
         own, future = self._read(given.series, known, count)
         parts = [
             self._limits(*part, count, levels, seed) for part in zip(own.split(BATCH), future.split(BATCH), strict=True)

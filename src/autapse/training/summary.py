@@ -88,6 +88,12 @@ class Summary(Record, Mapping[str, Any]):
     lengths of generated sequences, from 0 to 1."""
 
     @property
+    def trivial_balanced_accuracy(self) -> float | None:
+        """Balanced accuracy of a predictor that always says the same class; None if there are no classes."""
+        present = sum(row["count"] > 0 for row in self.classes or ())
+        return 1 / present if present else None
+
+    @property
     def trivial(self) -> bool:
         """Whether the test score is not better than the trivial predictor's."""
         return self.baseline is not None and (self.test is None or self.test >= self.baseline)
