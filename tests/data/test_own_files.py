@@ -356,7 +356,10 @@ def test_the_wide_form_of_other_names_by_option(tmp_path):
     assert read_series(path, FileLayout(form="wide")).inputs[1].tolist() == [[3], [4]]
     said = message(read_series, path)
     there = "its columns are monday, tuesday, target"
-    assert said == f"{path} has no column 'sequence'; {there}. Name it with --sequence-column."
+    remedy = "Name it with --sequence-column, or add --form wide if each row is a series."
+    assert said == f"{path} has no column 'sequence'; {there}. {remedy}"
+    path.write_text("when,x\n1,2\n")
+    assert "To forecast a series, add --forecast STEPS." in message(read_series, path)
 
 
 def test_refusals_of_the_wide_form(tmp_path):
