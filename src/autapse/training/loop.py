@@ -362,6 +362,7 @@ class Loop:
     def _keep(self) -> None:
         """Keep the weights as the best."""
         self.progress.best_step, self.best = self.progress.step, self._weights()
+        self.model.calibrate(self.best, partial(in_order, self.validation_data, MANY))
 
     def _measure(self, data: Tensors) -> Scores:
         """Scores of the present weights: the first process computes them, and all get them."""
