@@ -141,7 +141,13 @@ def one_fit(train: Path, test: Path, seed: int, seconds: float | None) -> dict[s
         model.set_params(time_limit=seconds)
     model.fit(x, y)
     took = time.perf_counter() - start
-    result = {"seed": seed, "accuracy": round(100 * model.score(x_test, y_test), 2), "seconds": round(took, 1)}
+    result = {
+        "seed": seed,
+        "accuracy": round(100 * model.score(x_test, y_test), 2),
+        "chosen": next(row["name"] for row in model.trials_ if row["chosen"]),
+        "steps": model.n_iter_,
+        "seconds": round(took, 1),
+    }
     print("RecurrentClassifier", train.name, result, flush=True)
     return result
 
