@@ -28,8 +28,7 @@ SEARCH = 0.4  # of the time, for the search
 MARGIN = 0.85  # of the time that is left, for the steps of the last training: the rest absorbs what slows it down
 STEPS = (400, 200, 100)  # of one trial, as time allows: fewer tell nothing
 SLOWER = 1.2  # than the recipe, for the slower candidates and the start of the helpers
-SLOW = 0.2  # seconds per step, above which more than one thread is tried
-FASTER = 0.75  # of the time with one thread, that it must then take
+FASTER = 0.75  # of the time with one thread, that several threads must take to be used
 SMALLEST = 8  # training sequences, below which nothing is compared
 
 
@@ -175,7 +174,8 @@ def _last_training(best: Trial, data: Examples, left: float, runs: int, fixed: s
     job = Job(model=config.reader, training=config.training, signature=best.signature, fold=0, until=0.0)
     with threads(1):
         step, chosen = seconds_per_step(job, data.data()), config.training.threads
-    if step > SLOW and torch.get_num_threads() > 1 and "threads" not in fixed:
+    short = step * config.training.steps > MARGIN * time_each  # one thread does not finish
+    if short and torch.get_num_threads() > 1 and "threads" not in fixed:
         together = seconds_per_step(job, data.data())
         step, chosen = (together, None) if together < FASTER * step else (step, chosen)
     steps = max(1, min(config.training.steps, int(MARGIN * time_each / step)))
