@@ -52,7 +52,7 @@ class OwnSeriesBenchmark:
     environment: Path = field(default_factory=lambda: Path.home() / ".cache" / "autapse-minirocket")
     """Where the environment of MiniRocket is made."""
     parts: tuple[str, ...] = PARTS
-    """What is measured. Results of an earlier measurement of the others stay in the file."""
+    """What is measured. Results of the other parts, and of other seeds, stay in the file."""
     out: Path = RESULTS
     """The file of results. It is written after each set; sets that are not measured stay as they are."""
     render: bool = False
@@ -84,12 +84,18 @@ def measure(args: OwnSeriesBenchmark, command: str) -> None:
         train, test = (data_file(args.data, name, part) for part in ("TRAIN", "TEST"))
         rows = results["sets"].setdefault(name, {})
         if "autapse" in args.parts:
-            rows["autapse"] = [one_run(train, seed, args.seconds) for seed in args.seeds]
+            _replace(rows, "autapse", [one_run(train, seed, args.seconds) for seed in args.seeds])
         if "estimator" in args.parts:
-            rows["estimator"] = [one_fit(train, test, seed, args.seconds) for seed in args.seeds]
+            _replace(rows, "estimator", [one_fit(train, test, seed, args.seconds) for seed in args.seeds])
         if "minirocket" in args.parts:
-            rows["minirocket"] = minirocket(train, test, args.seeds, args.environment)
+            _replace(rows, "minirocket", minirocket(train, test, args.seeds, args.environment))
         files.write_json(args.out, results)
+
+
+def _replace(rows: dict[str, Any], part: str, measured: list[dict[str, Any]]) -> None:
+    """Put in results. Those of other seeds stay, so that a set can be measured in pieces."""
+    by_seed = {result["seed"]: result for result in [*rows.get(part, []), *measured]}
+    rows[part] = [by_seed[seed] for seed in sorted(by_seed)]
 
 
 def data_file(folder: Path, name: str, part: str) -> Path:
@@ -135,7 +141,13 @@ def one_fit(train: Path, test: Path, seed: int, seconds: float | None) -> dict[s
         model.set_params(time_limit=seconds)
     model.fit(x, y)
     took = time.perf_counter() - start
-    result = {"seed": seed, "accuracy": round(100 * model.score(x_test, y_test), 2), "seconds": round(took, 1)}
+    result = {
+        "seed": seed,
+        "accuracy": round(100 * model.score(x_test, y_test), 2),
+        "chosen": next(row["name"] for row in model.trials_ if row["chosen"]),
+        "steps": model.n_iter_,
+        "seconds": round(took, 1),
+    }
     print("RecurrentClassifier", train.name, result, flush=True)
     return result
 

@@ -23,6 +23,8 @@ def test_counts_lengths_and_scales_are_those_of_the_data():
     assert rows["splits"] == "24 for training, 6 for validation, 3 for the test"
     assert rows["classes"] == "2: rest (20), walk (10)"
     assert rows["missing"] == "none"
+    (_, mean), (_, deviation) = np.concatenate(x).mean(0), np.concatenate(x).std(0)
+    assert f", {mean:.0f} ± {deviation:.0f}; series differ" in rows["scale"]
 
 
 def test_series_that_differ_in_scale_are_seen():
@@ -39,8 +41,8 @@ def test_long_lists_of_names_are_cut():
     seen = look(ArrayTask(x, [f"class {n % 15}" for n in range(60)]))
     rows = dict(seen.rows())
     assert rows["channels"] == "20"  # without names
-    named = replace(seen, channels=tuple("abcdefghijklmnop"))
-    assert dict(named.rows())["channels"] == "16: a, b, c, d, e, f, g, h, i, j, k, l, …"
+    named = replace(seen, channels=tuple("abcdefghijklmnopqrst"))
+    assert dict(named.rows())["channels"] == "20: a, b, c, d, e, f, g, h, i, j, k, l, …"
     assert rows["classes"].startswith("15: ")
     assert rows["classes"].endswith("…")
 

@@ -4,11 +4,13 @@ import errno
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from autapse.cli.main import main
+from autapse.cli.summary import trivial_warning
 from command_line import mistake, said
 from small import autapse
 
@@ -163,3 +165,11 @@ def test_a_run_that_is_no_better_than_trivial_says_so_loudly(tmp_path):
     words = ("run", "own.csv", "--cell", "gru", "--hidden-size", "4", "--steps", "2")
     warning = "WARNING: the test error rate 0.5 is not better than the 0.5 of the trivial predictor"
     assert warning in autapse(*words, cwd=tmp_path).stdout
+
+
+@pytest.mark.parametrize(("balanced", "end"), [(0.5, "This model is of no use."), (0.88, "count as much there.")])
+def test_a_model_that_finds_rare_classes_is_of_use(balanced, end):
+    summary = SimpleNamespace(
+        metric="error rate", test=0.12, baseline=0.1, balanced_accuracy=balanced, trivial_balanced_accuracy=0.5
+    )
+    assert trivial_warning(summary, "always the most frequent class").endswith(end)

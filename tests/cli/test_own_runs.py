@@ -61,6 +61,18 @@ def test_values_per_step_are_learned(place, capsys):
     assert summary["test"] < 0.2 * summary["baseline"]
 
 
+def test_targets_of_different_units_are_learned_and_named(place, capsys):
+    """In the unit of `far`, the errors of `near` are too small to matter."""
+    draw = np.random.default_rng(0)
+    rows = [f"{n},{x},{0.001 * x},{1e4 * draw.normal()}" for n in range(40) for x in [draw.normal()]]
+    (place / "d.csv").write_text("sequence,x,near,far\n" + "\n".join(rows) + "\n")
+    said(capsys, "run", "d.csv", "--target-column", "near", "far", *TINY, "--steps", "150", "--out", "run")
+    near, far = json.loads((place / "run" / "summary.json").read_text())["values"]
+    assert (near["target"], far["target"]) == ("near", "far")
+    assert near["r2"] > 0.8
+    assert said(capsys, "predict", "run", "d.csv").splitlines()[0].split() == ["sequence", "near", "far"]
+
+
 def test_classes_per_step(place, capsys):
     rows = [f"{n},{(-1) ** t * (t + 1)},{'odd' if t % 2 else 'even'}" for n in range(12) for t in range(3 + n % 3)]
     (place / "d.csv").write_text("sequence,x,target\n" + "\n".join(rows) + "\n")

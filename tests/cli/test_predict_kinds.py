@@ -237,6 +237,8 @@ def test_words_get_their_tags(capsys, place):
     assert predict(capsys, "pos", "words.txt", "--out", "tags.txt")[0] == ["2 sentences: tags.txt"]
     assert Path("tags.txt").read_text().splitlines() == lines
     assert predict(capsys, "pos", "tags.txt")[1] == "error rate: 0 (0 of 9)\n"
+    (place / "row.txt").write_text("the cat\n")  # not a word and its tag
+    assert "such as 'cat', are not those of the run. Write one word" in mistake(capsys, "predict", "pos", "row.txt")
 
 
 def test_conllu_with_and_without_tags(capsys, place):

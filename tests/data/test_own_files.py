@@ -153,9 +153,8 @@ def test_the_same_table_in_other_dress(tmp_path, text):
     assert (found.channels, found.labels, found.targets.tolist()) == (("x", "y"), ("down", "up"), [1, 0])
 
 
-@pytest.mark.parametrize("cell", ["1.234", "1.234,5", "1,2,3"])
-def test_a_decimal_comma_excludes_points(tmp_path, cell):
-    """1.234 may be more than a thousand in such a table, so it is not guessed."""
+def test_a_number_has_one_decimal_comma(tmp_path):
+    cell = "1,2,3"
     path = table(tmp_path, f"sequence;x;target\na;1,5;v1.5\na;{cell};v1.5\n")
     assert message(read_csv, path) == f"{path}, line 3, column 'x': {cell!r} is not a finite number."
     path.write_text(path.read_text().replace(cell, "2e-1"))
@@ -357,7 +356,10 @@ def test_the_wide_form_of_other_names_by_option(tmp_path):
     assert read_series(path, FileLayout(form="wide")).inputs[1].tolist() == [[3], [4]]
     said = message(read_series, path)
     there = "its columns are monday, tuesday, target"
-    assert said == f"{path} has no column 'sequence'; {there}. Name it with --sequence-column."
+    remedy = "Name it with --sequence-column, or add --form wide if each row is a series."
+    assert said == f"{path} has no column 'sequence'; {there}. {remedy}"
+    path.write_text("when,x\n1,2\n")
+    assert "To forecast a series, add --forecast STEPS." in message(read_series, path)
 
 
 def test_refusals_of_the_wide_form(tmp_path):

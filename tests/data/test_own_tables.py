@@ -67,6 +67,36 @@ def test_quotes_blanks_windows_endings_and_a_byte_order_mark(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("rows", "values"),
+    [
+        ('1,"1,234.5",a\n2,"1,234",b', [1234.5, 1234]),
+        ('1,"1,234,567",a\n2,-0.5,b', [1234567, -0.5]),
+        ("1;1.234,5;a\n2;1.234;b", [1234.5, 1234]),
+        ("1;1,234.5;a\n2;1,234;b", [1234.5, 1234]),
+        ("1;1'234;a\n2;1 234 567,25;b\n3;0,5;b", [1234, 1234567.25, 0.5]),
+    ],
+)
+def test_marks_between_thousands(tmp_path, rows, values):
+    header = "sequence;x;target" if ";" in rows else "sequence,x,target"
+    found = read_csv(csv_file(tmp_path, f"{header}\n{rows}\n"))
+    assert found.inputs.values[:, 0].tolist() == values
+
+
+@pytest.mark.parametrize(
+    ("rows", "reason"),
+    [
+        ('1,"1,234",a', "'1,234' may be 1234 or 1.234. Write thousands without a mark between them."),
+        ("1;0,5;a\n2;12.345;b", "'12.345' may be 12345 or 12.345. Write thousands without a mark between them."),
+        ("1;0,5;a\n2;12.5;b", "'12.5' is not a finite number. Other numbers in the file have a decimal comma."),
+    ],
+)
+def test_a_mark_that_may_be_a_decimal_point_is_an_error(tmp_path, rows, reason):
+    header = "sequence;x;target" if ";" in rows else "sequence,x,target"
+    text = complaint(read_csv, csv_file(tmp_path, f"{header}\n{rows}\n"))
+    assert text == f", line {1 + len(rows.splitlines())}, column 'x': {reason}"
+
+
+@pytest.mark.parametrize(
     ("targets", "labels", "values"),
     [
         (["10", "9", "10"], ("9", "10"), [1, 0, 1]),

@@ -157,6 +157,25 @@ def test_pinball_is_that_of_the_textbook():
 # Intervals and rolling forecasts ------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("intervals", "levels"), [("quantile", (0.8, 0.95)), ("gaussian", (0.8,))])
+def test_calibrated_intervals_contain_their_share_of_the_validation_values(intervals, levels):
+    """Of 60 values, 0.8 of 61 and 0.95 of 61 are inside: 49 and 58, the ranks of a conformal prediction."""
+    model = stirred(made(intervals=intervals, levels=levels))
+    draw = torch.Generator().manual_seed(2)
+    x, y = torch.randn(20, 8, 1, generator=draw), 5 * torch.randn(20, 3, 1, generator=draw)
+    weights = {name: value.clone() for name, value in model.state_dict().items()}
+    model.calibrate(weights, none)
+    assert all(torch.equal(value, model.state_dict()[name]) for name, value in weights.items())
+    model.calibrate(weights, batches(x, y))
+    before = model(x)[..., 0]
+    model.load_state_dict(weights)
+    assert torch.equal(model(x)[..., 0], before)  # the forecast stays
+    with torch.no_grad():
+        _, lower, upper = model.limits(x, levels)
+    inside = (lower <= y[..., None] + 1e-5) & (y[..., None] - 1e-5 <= upper)
+    assert inside.sum((0, 1, 2)).tolist() == [49, 58][: len(levels)]
+
+
 @pytest.mark.parametrize("intervals", ["quantile", "gaussian"])
 def test_intervals_are_nested_around_the_forecast(intervals):
     model = stirred(made(intervals=intervals))

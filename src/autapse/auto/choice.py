@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 
 from autapse import checks
@@ -16,7 +17,6 @@ from autapse.auto.overview import Look, look
 from autapse.auto.pool import Pool
 from autapse.auto.race import Trial, race
 from autapse.auto.trial import Job, seconds_per_step
-from autapse.tasks import Data
 from autapse.tasks.own import OwnData
 from autapse.tasks.stored import Examples
 from autapse.training.config import RunConfig
@@ -28,8 +28,7 @@ SEARCH = 0.4  # of the time, for the search
 MARGIN = 0.85  # of the time that is left, for the steps of the last training: the rest absorbs what slows it down
 STEPS = (400, 200, 100)  # of one trial, as time allows: fewer tell nothing
 SLOWER = 1.2  # than the recipe, for the slower candidates and the start of the helpers
-SLOW = 0.2  # seconds per step, above which more than one thread is tried
-FASTER = 0.75  # of the time with one thread, that it must then take
+FASTER = 0.75  # of the time with one thread, that several threads must take to be used
 SMALLEST = 8  # training sequences, below which nothing is compared
 
 
@@ -74,6 +73,7 @@ def choose(
     training: Mapping[str, Any] | None = None,
     given: set[str] | None = None,
     runs: int = 1,
+    weights: np.ndarray | None = None,
     show: Show | None = None,
 ) -> Choice:
     """Choose the settings for a task by cross-validation on its training data.
@@ -86,6 +86,7 @@ def choose(
         training: settings of the training that are kept as they are, by name.
         given: names of further options, those of the task, that no candidate may change.
         runs: number of trainings that follow and share the time.
+        weights: [N] the weight of each training sequence in the loss, above 0; None for 1.
         show: where notes are shown; nowhere by default.
 
     Returns:
@@ -107,7 +108,7 @@ def choose(
     fixed = {*model, *training, *(given or ())}
     whole = task.changed(validation=0.0)
     field = candidates(whole, seen.series_spread, model, training, fixed)
-    data = whole.parts().train
+    data = replace(whole.parts().train, weights=weights)
     trials = [Trial(one, one.config.task.signature()) for one in field]
     best, reason = _search(trials, fold(data, seed), start, seconds, show or Quiet())
     config = _last_training(best, data, start + seconds - time.time(), runs, fixed)
@@ -171,11 +172,11 @@ def _last_training(best: Trial, data: Examples, left: float, runs: int, fixed: s
     if fixed & {"steps", "epochs"}:
         return config
     job = Job(model=config.reader, training=config.training, signature=best.signature, fold=0, until=0.0)
-    whole = Data(data.inputs, data.targets)
     with threads(1):
-        step, chosen = seconds_per_step(job, whole), config.training.threads
-    if step > SLOW and torch.get_num_threads() > 1 and "threads" not in fixed:
-        together = seconds_per_step(job, whole)
+        step, chosen = seconds_per_step(job, data.data()), config.training.threads
+    short = step * config.training.steps > MARGIN * time_each  # one thread does not finish
+    if short and torch.get_num_threads() > 1 and "threads" not in fixed:
+        together = seconds_per_step(job, data.data())
         step, chosen = (together, None) if together < FASTER * step else (step, chosen)
     steps = max(1, min(config.training.steps, int(MARGIN * time_each / step)))
     limits: dict[str, Any] = {"steps": steps, "seconds": round(time_each, 1), "threads": chosen}

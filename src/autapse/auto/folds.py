@@ -25,19 +25,20 @@ class Folded:
     fold: np.ndarray  # [N]; a sequence with the number `count` is in no validation set
     count: int
     """Number of folds that validate."""
+    weights: np.ndarray | None = None  # [N] of each sequence in the loss; None for 1
 
     def split(self, number: int) -> dict[str, Data]:
         """The training and the validation data of a fold."""
-        whole = Examples(self.inputs, self.targets)
+        whole = Examples(self.inputs, self.targets, weights=self.weights)
         sides = {"train": self.fold != number, "validation": self.fold == number}
-        chosen = {name: whole.take(np.flatnonzero(side)) for name, side in sides.items()}
-        return {name: Data(part.inputs, part.targets) for name, part in chosen.items()}
+        return {name: whole.take(np.flatnonzero(side)).data() for name, side in sides.items()}
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Everything as named arrays, for another process."""
         arrays = {"inputs": dense(self.inputs), "targets": dense(self.targets), "fold": self.fold}
         lengths = {"input_lengths": self.inputs, "target_lengths": self.targets}
         arrays |= {name: values.lengths for name, values in lengths.items() if isinstance(values, Ragged)}
+        arrays |= {} if self.weights is None else {"weights": self.weights}
         return arrays | {"count": np.array([self.count])}
 
     @classmethod
@@ -48,7 +49,7 @@ class Folded:
             lengths = arrays.get(f"{name}_lengths")
             rows = arrays[f"{name}s"]
             values[f"{name}s"] = rows if lengths is None else Ragged(rows, lengths)
-        return cls(**values, fold=arrays["fold"], count=int(arrays["count"][0]))
+        return cls(**values, fold=arrays["fold"], count=int(arrays["count"][0]), weights=arrays.get("weights"))
 
 
 def fold(examples: Examples, seed: int) -> Folded:
@@ -64,9 +65,9 @@ def fold(examples: Examples, seed: int) -> Folded:
     size = len(examples)
     if SHARE * size >= FEW:
         held = held_out(examples, min(SHARE, MOST / size), seed)
-        return Folded(examples.inputs, examples.targets, np.where(held, 0, 1), 1)
+        return Folded(examples.inputs, examples.targets, np.where(held, 0, 1), 1, examples.weights)
     count = min(FOLDS, size if examples.groups is None else len(np.unique(examples.groups)))
-    return Folded(examples.inputs, examples.targets, _folds(examples, count, seed), count)
+    return Folded(examples.inputs, examples.targets, _folds(examples, count, seed), count, examples.weights)
 
 
 def _folds(examples: Examples, count: int, seed: int) -> np.ndarray:  # [N]

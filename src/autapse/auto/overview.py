@@ -16,6 +16,7 @@ from autapse.tasks.scaling import scale_range
 from autapse.tasks.stored import Examples, held_out
 
 MOST_NAMES = 12  # of channels and classes that are printed
+MOST_SCALES = 6  # channels and targets whose scales are printed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +45,8 @@ class Look(Record):
     """Mean of each channel."""
     deviations: tuple[float, ...]
     """Standard deviation of each channel."""
+    targets: tuple[tuple[str, float, float], ...] = ()
+    """Values to predict: their names, means and standard deviations; empty for classes."""
     series_spread: float
     """How much the scale differs between series: the standard deviation of the logarithm of a series' own standard
     deviation, the median over the channels. 0.7 is a factor of 2, 2.3 is a factor of 10."""
@@ -56,20 +59,24 @@ class Look(Record):
         lengths = f"{low} steps" if low == high else f"{low} to {high} steps, median {middle}"
         count = len(self.channels)
         named = self.channels != tuple(map(str, range(count)))
-        names = ": " + ", ".join(self.channels[:MOST_NAMES]) + (", …" if count > MOST_NAMES else "")
+        shown = ": " + ", ".join(self.channels[:MOST_NAMES]) + (", …" if count > MOST_NAMES else "")
         rows = [
             ("series", f"{self.train + self.test}; {lengths}"),
             ("splits", self._splits()),
-            ("channels", f"{count}{names if named else ''}"),
+            ("channels", f"{count}{shown if named else ''}"),
         ]
         if self.classes:
             counts = [f"{name} ({count})" for name, count in list(self.classes.items())[:MOST_NAMES]]
             more = ", …" if len(self.classes) > MOST_NAMES else ""
             rows.append(("classes", f"{len(self.classes)}: {', '.join(counts)}{more}"))
+        if self.targets:
+            rows.append(("targets", f"{len(self.targets)}: {_scales(self.targets)}"))
         missing = "none" if not self.missing else f"{100 * self.missing:.2g} % of the values"
         rows.append(("missing", missing))
-        between = f"series differ by a factor of about {np.exp(self.series_spread):.2g}"
-        rows.append(("scale", f"deviation of channels {_range(self.deviations)}; {between}"))
+        between = f"series differ by a factor of {np.exp(self.series_spread):.2g}"
+        names = self.channels if named else ("",) * count
+        scales = _scales(tuple(zip(names, self.means, self.deviations, strict=True)))
+        rows.append(("scale", f"{scales}; {between}"))
         return rows + [("chosen" if n == 0 else "", reason) for n, reason in enumerate(self.reasons)]
 
     def _splits(self) -> str:
@@ -114,6 +121,7 @@ def look(task: OwnData, seed: int = 0, search: bool = False) -> Look:
         missing=float(np.isnan(values).mean()),
         means=tuple(means.astype(float).tolist()),
         deviations=tuple(deviations.astype(float).tolist()),
+        targets=() if train.labels else _of_targets(task, dense(train.targets)),
         series_spread=scale_range(train.inputs),
         reasons=task.input_scaling().reasons,
     )
@@ -127,6 +135,30 @@ def _counts(targets: np.ndarray | Ragged, labels: tuple[str, ...]) -> dict[str, 
     return dict(zip(labels, counts.tolist(), strict=True))
 
 
-def _range(values: tuple[float, ...]) -> str:
-    low, high = f"{min(values):.3g}", f"{max(values):.3g}"
-    return low if low == high else f"{low} to {high}"
+def _of_targets(task: OwnData, values: np.ndarray) -> tuple[tuple[str, float, float], ...]:
+    names = getattr(task, "target_column", ()) or [str(n) for n in range(1, values.shape[1] + 1)]
+    means, deviations = np.nanmean(values, axis=0).tolist(), np.nanstd(values, axis=0).tolist()
+    return tuple(zip(names, means, deviations, strict=True))
+
+
+def with_deviation(mean: float, deviation: float) -> str:
+    """A mean and a deviation with two digits of the deviation.
+
+    >>> with_deviation(41.3702, 5.478), with_deviation(-0.0001, 0.81), with_deviation(2e6, 3e-9)
+    ('41.4 ± 5.5', '0.00 ± 0.81', '2e+06 ± 3e-09')
+    """
+    digits = 1 - int(np.floor(np.log10(deviation))) if deviation > 0 else 2
+    if abs(mean) >= 1e6 or not -5 <= digits <= 5:
+        return f"{mean:.3g} ± {deviation:.2g}"
+    digits = max(digits, 0)
+    return f"{round(mean, digits) + 0.0:.{digits}f} ± {deviation:.{digits}f}"
+
+
+def _scales(columns: tuple[tuple[str, float, float], ...]) -> str:
+    """The mean and the deviation of each column; of many only the range of the deviations."""
+    if len(columns) == 1:
+        return with_deviation(*columns[0][1:])
+    if len(columns) <= MOST_SCALES:
+        return ", ".join(f"{name} {with_deviation(mean, deviation)}".lstrip() for name, mean, deviation in columns)
+    deviations = [deviation for _, _, deviation in columns]
+    return f"deviations {min(deviations):.3g} to {max(deviations):.3g}"

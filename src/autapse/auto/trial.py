@@ -6,18 +6,22 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch.nn import functional as F
 
 from autapse import records
+from autapse.data.ragged import Ragged, dense
 from autapse.records import Record
 from autapse.tasks import IGNORE, Data, Signature, Task
 from autapse.tasks.base import Kind, Metric, Split
-from autapse.tasks.stored import Examples
+from autapse.tasks.scaling import InputScaling, refitted
+from autapse.tasks.stored import Examples, standardisation
 from autapse.training.config import RunConfig, TrainingConfig
 from autapse.training.feeds import Tensors, in_order
 from autapse.training.loop import Loop
 from autapse.training.model_config import ModelConfig
+from autapse.training.objectives import balanced_weights
 from autapse.training.rescue import Diverged
 
 LEAST = 0.5  # seconds of training, however late it is
@@ -97,7 +101,7 @@ def run(job: Job, split: dict[str, Data]) -> Outcome | None:
     if left < LEAST:
         return None
     data = {name: Tensors.of(part, "cpu") for name, part in split.items()}
-    task = Known(known=job.signature)
+    task = Known(known=_fitted(job.signature, split["train"]))
     training = replace(job.training, seconds=left, eval_every=10**9)
     empty = Tensors.of(_first(split["validation"], 0), "cpu")  # scored once, at the end
     loop = Loop(RunConfig(task=task, model=job.model, training=training), None, {**data, "validation": empty})
@@ -105,15 +109,32 @@ def run(job: Job, split: dict[str, Data]) -> Outcome | None:
         loop.run()
     except Diverged:
         return None
-    losses, scores = each(loop, data["validation"])
+    losses, scores = (_weighted(part, split["validation"]) for part in each(loop, data["validation"]))
     return Outcome(losses=losses, scores=scores, steps=loop.progress.step, seconds=round(loop.progress.seconds, 3))
+
+
+def _fitted(signature: Signature, train: Data) -> Signature:
+    """The signature with the scales of the training part of a fold, so that nothing comes from its validation part."""
+    scaling = InputScaling(**{name: getattr(signature, name) for name in InputScaling().fields()})
+    inputs = train.inputs if isinstance(train.inputs, Ragged) else Ragged.of(list(train.inputs))
+    signature = replace(signature, **refitted(scaling, inputs).fields())
+    if "regression" not in signature.kind:
+        return signature
+    mean, scale = standardisation(dense(train.targets))
+    return replace(signature, target_mean=mean, target_scale=scale)
+
+
+def _weighted(values: tuple[float, ...], data: Data) -> tuple[float, ...]:
+    """The values of all sequences, times their weights."""
+    return values if data.weights is None else tuple((np.array(values) * data.weights).tolist())
 
 
 @torch.no_grad()
 def each(loop: Loop, data: Tensors) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """The loss and the score of each sequence. The order is the same for all models."""
     losses, scores = list[float](), list[float]()
-    model = loop.model.eval()
+    model, balanced = loop.model.eval(), loop.settings.class_weights == "balanced"
+    weight = balanced_weights(loop.train_data.targets, loop.signature.output_size).float() if balanced else None
     for batch in in_order(data, 256):
         output, target = model(batch.inputs, batch.lengths), batch.targets
         if "regression" in loop.signature.kind:
@@ -124,7 +145,8 @@ def each(loop: Loop, data: Tensors) -> tuple[tuple[float, ...], tuple[float, ...
             scores += error.nanmean(1).tolist()
             continue
         many = output.reshape(-1, output.shape[-1])
-        loss = F.cross_entropy(many, target.flatten(), ignore_index=IGNORE, reduction="none").reshape(len(target), -1)
+        loss = F.cross_entropy(many, target.flatten(), weight, ignore_index=IGNORE, reduction="none")
+        loss = loss.reshape(len(target), -1)
         known = (target != IGNORE).reshape(len(target), -1)
         wrong = (output.argmax(-1) != target).reshape(len(target), -1) & known
         count = known.sum(1).clamp(min=1)
@@ -150,5 +172,4 @@ def seconds_per_step(job: Job, data: Data, steps: int = 6) -> float:
 
 def _first(data: Data, count: int) -> Data:
     """The first sequences of a split."""
-    part = Examples(data.inputs, data.targets).take(torch.arange(count).numpy())
-    return Data(part.inputs, part.targets)
+    return Examples(data.inputs, data.targets).take(np.arange(count)).data()

@@ -97,7 +97,8 @@ def finish(console: Any, folder: Path, task: Forecasting, summary: Summary) -> N
     report = forecast_report(model, task)
     files.write_json(folder / "forecast.json", report.to_json())
     console.print(error_table(report))
-    console.print("MSE, MAE: mean squared and absolute error; MASE: scaled by the error of the last season in training")
+    simple = "last season" if report.season > 1 else "last value"
+    console.print(f"MSE, MAE: mean squared and absolute error; MASE: scaled by the error of the {simple} in training")
     if report.coverage:
         shares = ", ".join(f"{float(level):.0%} interval: {share:.1%}" for level, share in report.coverage.items())
         console.print(f"values within the {shares}")

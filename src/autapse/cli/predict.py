@@ -107,8 +107,9 @@ def main(words: list[str]) -> None:
         checks.fail("probabilities", "be False for sentences, whose words get one tag each", True)
     if args.out is not None and args.out != PIPE:
         checks.one_of("out's ending", args.out.suffix, (".txt",) if sentences else WRITERS)
+    values = tuple(getattr(config.task, "target_column", ()))
     scores = model.scores([asked.inputs[n] for n in range(len(asked.inputs))])
-    predicted = Predictions.of(model, scores, asked.names, args.probabilities, args.numbers)
+    predicted = Predictions.of(model, scores, asked.names, args.probabilities, args.numbers, values)
     if sentences is None:
         predicted.give(args.out)
     else:

@@ -26,7 +26,9 @@ def read_text(path: Path, task: Task, signature: Signature) -> tuple[SequenceFil
     """The sequences of a text file and, if its words are to be tagged, the words of each sentence."""
     vocabularies = [Vocabulary(words, UNKNOWN if UNKNOWN in words else None) for words in signature.vocabularies]
     if isinstance(task, POS):
-        return _tagged(read_sentences(path, task), vocabularies)
+        sentences = read_sentences(path, task)
+        _check_labels(path, sentences, signature.classes)
+        return _tagged(sentences, vocabularies)
     if isinstance(task, ReviewTask):
         checks.one_of(f"The ending of {path.name}", suffix(path), (".txt",))
         return _reviews(path, task, vocabularies[0]), None
@@ -42,6 +44,14 @@ def read_sentences(path: Path, task: POS) -> list[TaggedSentence]:
     if not sentences:
         raise checks.InputError(f"{path} has no sentence.")
     return sentences
+
+
+def _check_labels(path: Path, sentences: list[TaggedSentence], classes: tuple[str, ...]) -> None:
+    """Words in a row would be read as one word and its labels."""
+    labels = {tag for sentence in sentences for tag in sentence.tags}
+    if labels and not labels & {*classes, "_"}:
+        reason = f"its labels, such as {min(labels)!r}, are not those of the run"
+        raise checks.InputError(f"{path}: {reason}. Write one word per line and a blank line after each sentence.")
 
 
 def _tagged(sentences: list[TaggedSentence], vocabularies: list[Vocabulary]) -> tuple[SequenceFile, Sentences]:

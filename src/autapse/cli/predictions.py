@@ -51,6 +51,7 @@ class Predictions:
         names: tuple[str, ...] = (),
         probabilities: bool = False,
         numbers: bool = False,
+        values: tuple[str, ...] = (),
     ) -> Predictions:
         """The predictions of a model.
 
@@ -60,6 +61,7 @@ class Predictions:
             names: their names, if they have names.
             probabilities: the probabilities of all classes instead of the most probable one.
             numbers: numbers of classes instead of their names.
+            values: names of the values that are predicted, if they are several.
         """
         classes = tuple(str(n) for n in range(model.head.out_features))
         classes = model.classes if model.classes and not numbers else classes
@@ -73,8 +75,11 @@ class Predictions:
             return cls(mapped, shares, names, classes, model.every_step)
         if not model.has_classes:
             outputs = model.head.out_features
-            columns = ("prediction",) if outputs == 1 else tuple(f"prediction {n + 1}" for n in range(outputs))
-            return cls([one.tolist() for one in scores], scores, names, columns, model.every_step)
+            columns = (
+                ("prediction",) if outputs == 1 else values or tuple(f"prediction {n + 1}" for n in range(outputs))
+            )
+            answers = [_shortest(one[..., 0] if outputs == 1 else one) for one in scores]
+            return cls(answers, scores, names, columns, model.every_step)
         chosen = [one.argmax(-1) for one in scores]
         named = [one.tolist() if numbers or not model.classes else np.array(classes)[one].tolist() for one in chosen]
         return cls(named, chosen, names, ("prediction",), model.every_step)
@@ -92,7 +97,7 @@ class Predictions:
 
     def lines(self) -> list[str]:
         """One line per sequence: the name, if there is one, and the answer; with several columns a table."""
-        if isinstance(_first(self.answers), dict):
+        if isinstance(_first(self.answers), dict) or len(self.columns) > 1:
             return ["\t".join(visible(cell) for cell in row) for row in self.table()]
         texts = [json.dumps(one, ensure_ascii=False) if isinstance(one, list) else str(one) for one in self.answers]
         if not self.names:
@@ -131,6 +136,12 @@ def check_new(path: Path) -> None:
 def _each(function: Callable[[list[float]], Any], values: list[Any]) -> Any:
     """A function of a row, or of every row."""
     return [function(row) for row in values] if isinstance(values[0], list) else function(values)
+
+
+def _shortest(values: np.ndarray) -> Any:
+    """Values as Python numbers, with as many digits as float32 has."""
+    texts: Any = np.vectorize(lambda value: float(str(value)), otypes=[float])(values.astype(np.float32))
+    return texts.tolist()
 
 
 def _cells(answer: Any) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from autapse.tasks import POS
 from autapse.tasks.own import OwnData
 
 if TYPE_CHECKING:
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from autapse.training.summary import Summary
 
 MOST_CLASSES = 12  # in the table that is printed; summary.json has all
+USEFUL = 0.1  # balanced accuracy above that of a trivial predictor
 
 
 def print_summary(console: Any, summary: Summary, config: RunConfig) -> None:
@@ -29,7 +31,7 @@ def print_summary(console: Any, summary: Summary, config: RunConfig) -> None:
     took += f", {summary.rescues} gradients rescued" if summary.rescues else ""
     console.print(took)
     print_scores(console, summary)
-    table = class_table(summary) if isinstance(task, OwnData) else None
+    table = class_table(summary) if isinstance(task, OwnData | POS) else None
     if table is not None:
         console.print(table, soft_wrap=False)
     if summary.trivial:
@@ -40,12 +42,20 @@ def trivial_warning(summary: Summary, baseline_text: str) -> str:
     """The warning that a model is useless."""
     test = "is not finite" if summary.test is None else f"{summary.test:.4g} is not better"
     trivial = f"{summary.baseline:.4g} of the trivial predictor ({baseline_text})"
-    return f"WARNING: the test {summary.metric} {test} than the {trivial}. This model is of no use."
+    chance, balanced = summary.trivial_balanced_accuracy, summary.balanced_accuracy
+    if chance is not None and balanced is not None and balanced > chance + USEFUL:
+        rest = f"Its balanced accuracy, {balanced:.4g}, is better ({chance:.4g}): rare classes count as much there."
+    else:
+        rest = "This model is of no use."
+    return f"WARNING: the test {summary.metric} {test} than the {trivial}. {rest}"
 
 
 def print_scores(console: Any, summary: Summary) -> None:
     """Print the scores beside the task's metric."""
-    if summary.mean_absolute_error is not None:
+    for row in summary.values or ():
+        explained = "" if row["r2"] is None else f"R² {row['r2']:.4f}, "
+        console.print(f"{row['target']}: {explained}mean absolute error {row['mean_absolute_error']:.4g}")
+    if summary.mean_absolute_error is not None and not summary.values:
         explained = "" if summary.r2 is None else f"R² {summary.r2:.4f}, "
         console.print(f"{explained}mean absolute error {summary.mean_absolute_error:.4g}")
     if summary.symbol_error_rate is not None:
@@ -68,19 +78,21 @@ def print_scores(console: Any, summary: Summary) -> None:
 
 
 def class_table(summary: Summary) -> Any:
-    """The scores of each class and its confusions, or None if there are no classes or too many."""
+    """The scores of each class and its confusions, of many classes the most frequent; None if there are no classes."""
     from rich import box
     from rich.table import Table
 
     rows, confusion = summary.classes, summary.confusion
-    if not rows or not confusion or len(rows) > MOST_CLASSES:
+    if not rows or not confusion:
         return None
-    table = Table(title="test data, by class", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    shown = sorted(range(len(rows)), key=lambda n: -rows[n]["count"])[:MOST_CLASSES]
+    title = "test data, by class" if len(shown) == len(rows) else f"test data, the {len(shown)} most frequent classes"
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("class", no_wrap=True)
     for heading in ("count", "precision", "recall", "F1"):
         table.add_column(heading, justify="right")
     table.add_column("predicted as", no_wrap=True)
-    for row, counts in zip(rows, confusion, strict=True):
+    for row, counts in ((rows[n], confusion[n]) for n in sorted(shown)):
         shares = (f"{row[name]:.3f}" if row[name] is not None else "" for name in ("precision", "recall", "f1"))
         order = sorted(range(len(counts)), key=lambda n: -counts[n])
         places = ", ".join(f"{rows[n]['class']}: {counts[n]}" for n in order[:4] if counts[n])

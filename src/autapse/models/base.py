@@ -407,13 +407,13 @@ class SequenceModel(Model):
 
 
 def as_reader(model: Model) -> SequenceModel:
-    """A model that reads sequences and predicts. One that writes sequences is an error."""
-    if not isinstance(model, SequenceModel):
-        name = type(model).__name__
-        raise checks.InputError(
-            f"A {name} writes sequences and does not predict. Use `autapse sample`, or model.sample."
-        )
-    return model
+    """A model that reads sequences and predicts. One that writes sequences, or reads trees or images, is an error."""
+    if isinstance(model, SequenceModel):
+        return model
+    remedy = " Use `autapse sample`, or model.sample." if hasattr(model, "sample") else ""
+    raise checks.InputError(
+        f"This needs a model that reads sequences and predicts; got a {type(model).__name__}.{remedy}"
+    )
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:  # [..., classes]

@@ -69,6 +69,14 @@ class Model(nn.Module):
         """
         return None
 
+    def calibrate(self, weights: dict[str, Tensor], validation: Batches) -> None:
+        """Change weights that are to be kept, by means of the validation data; by default nothing.
+
+        Args:
+            weights: a copy of the state dict of this model.
+            validation: a function that returns the validation batches; there may be none.
+        """
+
     def set_progress(self, share: float) -> None:
         """Called before each training step with the share of the training that is done; for settings that follow it."""
 

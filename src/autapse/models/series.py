@@ -27,6 +27,7 @@ class Expected(NamedTuple):
     words: bool  # whether there are word columns, so that integers stay integers
     gaps: bool  # whether values may be missing
     dtype: str = "float32"  # of values
+    remedy: str = GAPS  # for missing values that are not allowed
 
 
 def read_given(x: Any, lengths: Any, expected: Expected) -> Given:
@@ -175,7 +176,7 @@ def _checked(values: np.ndarray, name: str, expected: Expected) -> np.ndarray:  
         return values
     missing = int(np.isnan(values).sum())
     if missing and not expected.gaps:
-        checks.fail(name, "have no missing values (NaN), since the training data had none", missing, GAPS)
+        checks.fail(name, "have no missing values (NaN), since the training data had none", missing, expected.remedy)
     if np.isinf(values).any():
         checks.fail(name, "have finite values", f"infinity, or a value that {expected.dtype} cannot hold")
     return values

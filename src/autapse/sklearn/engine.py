@@ -15,7 +15,7 @@ from autapse import checks
 from autapse.data.ragged import Ragged
 from autapse.models import SequenceModel
 from autapse.models.base import as_reader
-from autapse.tasks import Data, Signature
+from autapse.tasks import Signature
 from autapse.tasks.stored import Examples, held_out
 from autapse.training.checkpoint import load_optimizer, optimizer_state
 from autapse.training.config import RunConfig
@@ -50,43 +50,21 @@ class Trained:
     optimizer: dict[str, Tensor]
 
 
-@dataclass(frozen=True, eq=False)
-class Weighted:
-    """Sequences with targets, and the weight of each sequence in the loss."""
-
-    examples: Examples
-    weights: np.ndarray | None = None  # [N]
-
-    @classmethod
-    def of(cls, sequences: list[np.ndarray], targets: Any, weights: np.ndarray | None) -> Weighted:
-        """All sequences with a weight above 0; targets are an array, or a list with an array per sequence."""
-        targets = Ragged.of(targets) if isinstance(targets, list) else targets
-        if weights is not None and not weights.any():
-            checks.fail("sample_weight and class_weight", "have at least one weight above zero", "only zeros")
-        every = cls(Examples(Ragged.of(sequences), targets), weights)
-        return every if weights is None else every.take(weights > 0)
-
-    def take(self, which: np.ndarray) -> Weighted:  # [N] bool
-        """Some of the sequences."""
-        return Weighted(
-            self.examples.take(np.flatnonzero(which)), None if self.weights is None else self.weights[which]
-        )
-
-    def tensors(self, device: str) -> Tensors:
-        """The data as the training loop reads it. The weights are 1 on average."""
-        tensors = Tensors.of(Data(self.examples.inputs, self.examples.targets), device)
-        if self.weights is None or not len(tensors):
-            return tensors
-        weights = torch.from_numpy(self.weights / self.weights.mean()).float()
-        return replace(tensors, weights=weights.to(device))
+def examples_of(sequences: list[np.ndarray], targets: Any, weights: np.ndarray | None) -> Examples:
+    """All sequences with a weight above 0; targets are an array, or a list with an array per sequence."""
+    targets = Ragged.of(targets) if isinstance(targets, list) else targets
+    if weights is not None and not weights.any():
+        checks.fail("sample_weight and class_weight", "have at least one weight above zero", "only zeros")
+    every = Examples(Ragged.of(sequences), targets, weights=weights)
+    return every if weights is None else every.take(np.flatnonzero(weights > 0))
 
 
-def train(config: RunConfig, signature: Signature, data: Weighted, validation: float) -> Trained:
+def train(config: RunConfig, signature: Signature, data: Examples, validation: float) -> Trained:
     """Train a new model; a share of the sequences is held out for validation."""
     training = config.training
-    held = held_out(data.examples, validation, training.seed)
-    splits = {"train": data.take(~held), "validation": data.take(held)}
-    loop = Loop(config, None, {name: part.tensors(training.device) for name, part in splits.items()}, signature)
+    held = held_out(data, validation, training.seed)
+    splits = {"train": data.take(np.flatnonzero(~held)), "validation": data.take(np.flatnonzero(held))}
+    loop = Loop(config, None, _tensors(splits, training.device), signature)
     loop.run()
     return _trained(loop, config)
 
@@ -98,16 +76,16 @@ def train_task(config: RunConfig) -> Trained:
     return _trained(loop, config)
 
 
-def train_more(before: Trained | None, config: RunConfig, signature: Signature, data: Weighted) -> Trained:
+def train_more(before: Trained | None, config: RunConfig, signature: Signature, data: Examples) -> Trained:
     """Pass over the data once, with the model so far, or with a new one."""
-    training, count = config.training, len(data.examples)
+    training, count = config.training, len(data)
     batches = -(-count // training.batch_size)
     done = 0 if before is None else before.progress.step
     change = {**ENDLESS, "steps": done + batches, "batch_size": count // batches}
-    splits = {"train": data, "validation": data.take(np.zeros(count, dtype=bool))}
+    splits = {"train": data, "validation": data.take(np.arange(0))}
     loop = Loop(
         replace(config, training=replace(training, **change)),
-        data={name: part.tensors(training.device) for name, part in splits.items()},
+        data=_tensors(splits, training.device),
         signature=signature,
     )
     if before is not None:
@@ -117,6 +95,10 @@ def train_more(before: Trained | None, config: RunConfig, signature: Signature, 
         loop.history = list(before.history)
     loop.run()
     return _trained(loop, config)
+
+
+def _tensors(splits: dict[str, Examples], device: str) -> dict[str, Tensors]:
+    return {name: Tensors.of(part.data(), device) for name, part in splits.items()}
 
 
 def _trained(loop: Loop, config: RunConfig) -> Trained:

@@ -11,9 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 from autapse import checks
 from autapse.sklearn import engine
 from autapse.sklearn.base import RecurrentEstimator
-from autapse.sklearn.engine import Weighted
 from autapse.tasks import ArrayTask, Signature
 from autapse.tasks.scaling import Missing, Scaling
+from autapse.tasks.stored import Examples
 from autapse.training.config import RunConfig, TrainingConfig
 from autapse.training.model_config import ModelConfig
 
@@ -67,7 +67,7 @@ class SeriesEstimator(RecurrentEstimator):
 
     def _fit(self, sequences: list[np.ndarray], targets: Any, classes: tuple[str, ...], weights: Any) -> Self:
         """Train a new model."""
-        data = Weighted.of(sequences, targets, weights)
+        data = engine.examples_of(sequences, targets, weights)
         self.__dict__.pop("trials_", None)
         with engine.own_randomness(self.device):
             config = self._config(data, search=True)
@@ -77,7 +77,7 @@ class SeriesEstimator(RecurrentEstimator):
 
     def _fit_more(self, sequences: list[np.ndarray], targets: Any, classes: tuple[str, ...], weights: Any) -> Self:
         """Pass over the data once. The first call chooses the settings and the scaling."""
-        data = Weighted.of(sequences, targets, weights)
+        data = engine.examples_of(sequences, targets, weights)
         before = getattr(self, "_trained", None)
         if before is None:
             config = self._config(data, search=False)
@@ -88,7 +88,7 @@ class SeriesEstimator(RecurrentEstimator):
             self._trained = engine.train_more(before, config, signature, data)
         return self
 
-    def _config(self, data: Weighted, *, search: bool) -> RunConfig:
+    def _config(self, data: Examples, *, search: bool) -> RunConfig:
         """The config of a training, from the parameters, the preset and the data."""
         checks.one_of("preset", self.preset, PRESETS)
         checks.number("validation", self.validation, low=0.0, high=0.9)
@@ -111,12 +111,13 @@ class SeriesEstimator(RecurrentEstimator):
             model=model,
             training=training,
             given={name for name, given in fixed.items() if given},
+            weights=data.weights,
         )
         self.trials_ = choice.table()
         return choice.config
 
-    def _task(self, data: Weighted) -> ArrayTask:
-        inputs, targets = data.examples.inputs, data.examples.targets
+    def _task(self, data: Examples) -> ArrayTask:
+        inputs, targets = data.inputs, data.targets
         per_step = not isinstance(targets, np.ndarray)
         return ArrayTask(
             [inputs[n] for n in range(len(inputs))],

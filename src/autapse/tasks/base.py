@@ -68,6 +68,7 @@ class Data:
         carry: Pass the state from one piece to the next; False: every piece starts from zero.
         transform: Function of the stored inputs of a batch and a random generator that returns the inputs of the
             network; the generator is new at every training step.
+        weights: [N] the weight of each sequence in the training loss, 1 on average; None for 1.
 
     Example:
         >>> data = Data(np.zeros((3, 5, 2), dtype=np.float32), np.array([0, 1, 0]))
@@ -81,6 +82,7 @@ class Data:
     span: int | None = None
     carry: bool = True
     transform: Transform | None = None
+    weights: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.inputs)

@@ -108,9 +108,14 @@ class OwnData(Stored):
         if empty.any():
             place = int(empty.argmax())
             name = train.channels[place] if train.channels else str(place + 1)
-            remedy = "Leave it out: name the other channels with --channels."
+            remedy = "Leave it out (for a file, --channels names the others)."
             raise checks.InputError(f"Channel {name!r} has no values in the training data. {remedy}")
-        return choose(train.inputs, self.scaling, self.missing, self.differences, train.channels)
+        key = (self.scaling, self.missing, self.differences)
+        kept = self.__dict__.setdefault("_scalings", {})  # `changed` copies share it: a search asks many times
+        if key not in kept or kept[key][0] is not train.inputs:
+            kept[key] = train.inputs, choose(train.inputs, *key, train.channels)
+        scaling: InputScaling = kept[key][1]
+        return scaling
 
     def baseline(self, data: Data) -> float:
         if "regression" not in self.kind:

@@ -99,8 +99,33 @@ def choose(
     else:
         known = _automatic(inputs, names)
     known = dataclasses.replace(known, missing=missing)
-    if not differences:
-        return known
+    return _with_differences(known, inputs) if differences else known
+
+
+def refitted(known: InputScaling, inputs: Ragged) -> InputScaling:
+    """The same way of scaling, with the numbers of other sequences.
+
+    Args:
+        known: What `choose` made.
+        inputs: The other sequences.
+
+    Example:
+        >>> known = choose(Ragged.of([np.array([[0.0], [2.0]])]))
+        >>> known.mean, refitted(known, Ragged.of([np.array([[6.0], [8.0]])])).mean
+        ((1.0,), (7.0,))
+    """
+    if known.level_mean:
+        made = _by_series(inputs, *known.reasons)
+    elif known.mean:
+        squashed = np.array(known.spread or [0.0] * _width(inputs)) > 0
+        made = _by_channel(inputs, squashed, *known.reasons)
+    else:
+        made = known
+    made = dataclasses.replace(made, missing=known.missing)
+    return _with_differences(made, inputs) if known.difference_scale else made
+
+
+def _with_differences(known: InputScaling, inputs: Ragged) -> InputScaling:
     scales = [_difference_scale(inputs, scaled(known, inputs, channel)) for channel in range(_width(inputs))]
     return dataclasses.replace(known, difference_scale=tuple(scales))
 
@@ -164,11 +189,11 @@ def scaled(known: InputScaling, inputs: Ragged, channel: int) -> np.ndarray:  # 
     return values / known.scale[channel] if known.scale else values
 
 
-def _by_channel(inputs: Ragged, squashed: np.ndarray, reason: str) -> InputScaling:
+def _by_channel(inputs: Ragged, squashed: np.ndarray, *reasons: str) -> InputScaling:
     """The z-score of each channel, after arcsinh for some of them."""
     if not squashed.any() and not np.isnan(inputs.values).any():
         mean_of_each, scale_of_each = standardisation(inputs.values)  # to the bit as in runs of older versions
-        return InputScaling(mean=mean_of_each, scale=scale_of_each, reasons=(reason,))
+        return InputScaling(mean=mean_of_each, scale=scale_of_each, reasons=reasons)
     center, spread, mean, scale = (np.zeros(_width(inputs)) for _ in range(4))
     for channel in range(_width(inputs)):
         values = _column(inputs, channel)
@@ -184,17 +209,17 @@ def _by_channel(inputs: Ragged, squashed: np.ndarray, reason: str) -> InputScali
         spread=tuple(spread.tolist()) if used else (),
         mean=tuple(mean.tolist()),
         scale=tuple(scale.tolist()),
-        reasons=(reason,),
+        reasons=reasons,
     )
 
 
-def _by_series(inputs: Ragged, reason: str) -> InputScaling:
+def _by_series(inputs: Ragged, *reasons: str) -> InputScaling:
     levels = [_levels(inputs, channel) for channel in range(_width(inputs))]
     deviations = [float(level.std()) if len(level) else 0.0 for level in levels]
     return InputScaling(
         level_mean=tuple(float(level.mean()) if len(level) else 0.0 for level in levels),
         level_scale=tuple(deviation if deviation > 0 else 1.0 for deviation in deviations),
-        reasons=(reason,),
+        reasons=reasons,
     )
 
 

@@ -22,18 +22,26 @@ class Examples:
         targets: Their targets, as in `Data`.
         groups: [N] the subject or speaker of each example. Validation holds out whole groups, so that the network has
             not been trained on these people.
+        weights: [N] the weight of each example in the loss, at least 0; None for 1.
     """
 
     inputs: np.ndarray | Ragged
     targets: np.ndarray | Ragged
     groups: np.ndarray | None = None
+    weights: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.inputs)
 
     def take(self, index: np.ndarray) -> Examples:
         """The examples at `index`, in this order. The groups are dropped."""
-        return Examples(_take(self.inputs, index), _take(self.targets, index))
+        weights = None if self.weights is None else self.weights[index]
+        return Examples(_take(self.inputs, index), _take(self.targets, index), weights=weights)
+
+    def data(self) -> Data:
+        """What a training reads. The weights are 1 on average."""
+        weights = self.weights / self.weights.mean() if self.weights is not None and len(self) else None
+        return Data(self.inputs, self.targets, weights=weights)
 
     def __add__(self, other: Examples) -> Examples:
         return Examples(_join(self.inputs, other.inputs), _join(self.targets, other.targets))

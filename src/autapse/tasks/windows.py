@@ -86,7 +86,7 @@ class TimeSplit:
         needed = self.window + self.horizon
         if self.ends["train"] < needed:
             rule = f"have at least window + horizon = {self.window} + {self.horizon} = {needed} steps for training"
-            remedy = "Choose a smaller --window or horizon, or hold out less (--validation, --test-share)."
+            remedy = "Choose a smaller window or horizon, or hold out less (validation, test_share)."
             checks.fail(name, rule, max(self.ends["train"], 0), remedy)
 
 

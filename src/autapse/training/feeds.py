@@ -93,6 +93,7 @@ class Tensors:
             span=data.span,
             carry=data.span is not None and data.carry,
             transform=data.transform,
+            weights=None if data.weights is None else torch.from_numpy(data.weights).float().to(device),
         )
 
     def __len__(self) -> int:

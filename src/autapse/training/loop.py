@@ -30,7 +30,7 @@ from autapse.training.evaluation import Scores, measure
 from autapse.training.feeds import Batch, Tensors, in_order, make_feed
 from autapse.training.log import Quiet, Show
 from autapse.training.model import make_model
-from autapse.training.objectives import objective, of_each, training_loss, weighted
+from autapse.training.objectives import in_units, objective, of_each, training_loss, weighted
 from autapse.training.optimizers import make_optimizer, set_rates, update
 from autapse.training.penalties import check_orthogonality, orthogonality
 from autapse.training.progress import RunProgress
@@ -85,6 +85,7 @@ class Loop:
         if together < self.world.size:
             checks.fail("batch_size", f"be at least the number of processes, {self.world.size}", together)
         self.signature = signature or config.task.signature()
+        self.scoring = in_units(self.scoring, self.signature)
         loss = training_loss(self.scoring, self.settings, self.signature, self.train_data.targets)
         self.objective = self.scoring._replace(loss=loss)
         self.amounts = augmentation(self.settings.augment)
@@ -361,6 +362,7 @@ class Loop:
     def _keep(self) -> None:
         """Keep the weights as the best."""
         self.progress.best_step, self.best = self.progress.step, self._weights()
+        self.model.calibrate(self.best, partial(in_order, self.validation_data, MANY))
 
     def _measure(self, data: Tensors) -> Scores:
         """Scores of the present weights: the first process computes them, and all get them."""

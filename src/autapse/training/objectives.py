@@ -74,6 +74,30 @@ def objective(task: Task) -> Objective:
     return Objective(_cross_entropy, _errors, _valid)
 
 
+def in_units(goal: Objective, signature: Signature) -> Objective:
+    """The objective with a loss in units of the deviation of each target, so that all of them count the same.
+
+    Args:
+        goal: the objective of the task.
+        signature: the deviations of the targets, if they are known.
+
+    >>> from autapse.tasks import Adding
+    >>> signature = Signature(kind="regression", input_size=1, output_size=2, target_scale=(1.0, 100.0))
+    >>> goal, output = in_units(objective(Adding()), signature), torch.tensor([[1.0, 100.0]])
+    >>> float(goal.loss(output, 0 * output)), float(goal.score(output, 0 * output))
+    (1.0, 5000.5)
+    """
+    if "regression" not in signature.kind or not signature.target_scale:
+        return goal
+    scale = torch.tensor(signature.target_scale)
+
+    def loss(output: Tensor, target: Tensor) -> Tensor:
+        unit = scale.to(output)
+        return goal.loss(output / unit, target / unit)
+
+    return goal._replace(loss=loss)
+
+
 def training_loss(
     goal: Objective, settings: TrainingConfig, signature: Signature, targets: Tensor
 ) -> Callable[[Tensor, Tensor], Tensor]:

@@ -147,10 +147,15 @@ class ValueTally:
         spread = self.total_squared - np.square(self.total) / count
         each = [1 - bad / all_ if all_ > 0 else None for bad, all_ in zip(self.squared, spread, strict=True)]
         known = [value for value in each if value is not None and np.isfinite(value)]
-        mean = float(np.mean(self.absolute / count))
+        absolute = self.absolute / count
+        rows = [
+            {"target": name, "r2": None if r2 is None else _rounded(r2), "mean_absolute_error": _rounded(error)}
+            for name, r2, error in zip(names or map(str, range(1, len(each) + 1)), each, absolute, strict=True)
+        ]
         return {
             "r2": float(np.mean(known)) if known else None,
-            "mean_absolute_error": mean if np.isfinite(mean) else None,
+            "mean_absolute_error": float(absolute.mean()) if np.isfinite(absolute).all() else None,
+            "values": rows if len(rows) > 1 else None,
         }
 
 

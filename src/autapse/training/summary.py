@@ -71,6 +71,8 @@ class Summary(Record, Mapping[str, Any]):
     """For values: share of their variance that is explained, the mean over all values."""
     mean_absolute_error: float | None = None
     """For values: mean absolute error, in the unit of the targets."""
+    values: list[dict[str, Any]] | None = None
+    """For several values per prediction: the name, R² and mean absolute error of each, in its own unit."""
     wrong_sequences: float | None = None
     """For translations: share of the sequences with a mistake."""
     symbol_error_rate: float | None = None
@@ -84,6 +86,12 @@ class Summary(Record, Mapping[str, Any]):
     length_distance: float | None = None
     """For sequences whose true lengths are known: total variation distance between their distribution and that of the
     lengths of generated sequences, from 0 to 1."""
+
+    @property
+    def trivial_balanced_accuracy(self) -> float | None:
+        """Balanced accuracy of a predictor that always says the same class; None if there are no classes."""
+        present = sum(row["count"] > 0 for row in self.classes or ())
+        return 1 / present if present else None
 
     @property
     def trivial(self) -> bool:

@@ -218,7 +218,8 @@ class Trainer(Loop):
         tally = make_tally(self.signature) if len(test) else None
         tensors = Tensors.of(test, self.settings.device) if self.test_data is None else self.test_data
         score = measure(self.model, tensors, self.scoring, tally=tally).metric if len(test) else math.nan
-        scores = tally.scores(self.signature.classes) if tally else {}
+        names = self.signature.classes or getattr(self.config.task, "target_column", ())
+        scores = tally.scores(names) if tally else {}
         if isinstance(task, Generation) and isinstance(self.model, Generator) and len(test):
             scores |= generation_scores(self.model, task, test, score)
         summary = Summary(

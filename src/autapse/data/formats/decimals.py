@@ -6,12 +6,17 @@ are not plain decimals (exponents, NaN, very long numbers) are read one by one b
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 import numpy as np
 
 PAD = 32  # bytes before and after the text in the buffer, so that words may be read past its ends
 MISSING = frozenset({"", "?", "na", "n/a", "#n/a", "nan", "null", "none"})  # in lower case
+
+# Thousands between marks: 1,234,567 or 1'234 or 1 234.5. One comma alone, as in 1,234, may be a decimal comma.
+_GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}([,' \u2019\u00a0\u202f])\d{3}(?:\1\d{3})*(?:\.\d+)?")
+_UNCLEAR = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
 
 _U = np.uint64
 _BYTES = np.array([2**64 - 2 ** (64 - 8 * n) for n in range(9)], dtype=np.uint64)  # the last n bytes of a word
@@ -26,6 +31,15 @@ class Numbers(NamedTuple):
 
     values: np.ndarray  # [n] float64, NaN for missing values
     wrong: np.ndarray  # indices of cells that are neither numbers nor missing values
+
+
+def is_grouped(cell: str) -> bool:
+    """Whether a cell is a number with marks between thousands for sure.
+
+    >>> [is_grouped(cell) for cell in ("1,234.5", "1'234", "1,234", "1234")]
+    [True, True, False, False]
+    """
+    return bool(_GROUPED.fullmatch(cell) and not _UNCLEAR.fullmatch(cell))
 
 
 def buffer(text: bytes) -> np.ndarray:  # [bytes] uint8
@@ -50,6 +64,7 @@ def parse(
     exponents: np.ndarray | None,
     ends: np.ndarray,
     single: bool,
+    groups: bool = False,
 ) -> Numbers:
     """The values of cells.
 
@@ -61,6 +76,7 @@ def parse(
         ends: Where each cell ends.
         single: Whether the values are for float32. If not, they are rounded to float64 exactly, which is slower for
             numbers with more than 15 digits. Rounded to float32 they are exact in both cases.
+        groups: Whether a comma is between thousands for sure, so that 1,234 is a number too.
     """
     begin, negative = _after_sign(text, starts)
     stop, point = (ends, points) if exponents is None else (exponents, np.minimum(points, exponents))
@@ -82,7 +98,7 @@ def parse(
         values = np.where(exact, values, near)
     slow = ~plain | ~(exact | _safe(values) if single else exact)
     np.negative(values, out=values, where=negative)
-    return _one_by_one(text, starts, ends, values, np.flatnonzero(slow))
+    return _one_by_one(text, starts, ends, values, np.flatnonzero(slow), groups)
 
 
 def _after_sign(text: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -135,14 +151,23 @@ def _safe(values: np.ndarray) -> np.ndarray:
     return np.abs(rest.astype(np.int64) - 2**28) > 8
 
 
-def _one_by_one(text: np.ndarray, starts: np.ndarray, ends: np.ndarray, values: np.ndarray, at: np.ndarray) -> Numbers:
+def _one_by_one(
+    text: np.ndarray, starts: np.ndarray, ends: np.ndarray, values: np.ndarray, at: np.ndarray, groups: bool
+) -> Numbers:
     wrong = []
     content = text.tobytes() if len(at) else b""
     for n, start, end in zip(at.tolist(), starts[at].tolist(), ends[at].tolist(), strict=True):
         try:
             values[n] = float(content[start:end])
         except ValueError:
-            values[n] = np.nan
-            if content[start:end].decode(errors="replace").lower() not in MISSING:
+            cell = content[start:end].decode(errors="replace")
+            values[n] = _grouped(cell) if groups or not _UNCLEAR.fullmatch(cell) else np.nan
+            if np.isnan(values[n]) and cell.lower() not in MISSING:
                 wrong.append(n)
     return Numbers(values, np.array(wrong, dtype=np.int64))
+
+
+def _grouped(cell: str) -> float:
+    """A number with marks between thousands; NaN if it is not one."""
+    match = _GROUPED.fullmatch(cell)
+    return float(cell.replace(match[1], "")) if match else np.nan

@@ -33,6 +33,7 @@ DELIMITERS = ";\t,"
 HEAD = 100  # rows that are looked at first
 WIDEST = 64  # bytes of texts that are compared by numpy
 COMMA_DECIMAL = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
+UNCLEAR = re.compile(r"[+-]?\d{1,3}[.,]\d{3}")
 _DELIMITER, _NEWLINE, _POINT, _EXPONENT, _QUOTE = range(1, 6)
 
 
@@ -98,11 +99,21 @@ class Delimited:
     @cached_property
     def point(self) -> str:
         """The decimal point: a comma if the first rows have numbers such as 1,5 and the cells end in other marks."""
-        if self.delimiter == ",":
+        marked = [cell for cell in self._sample if "," in cell or "." in cell]
+        if self.delimiter == "," or any(map(decimals.is_grouped, marked)):
             return "."
-        sample = self.content[self.begin : self.begin + (1 << 16)].decode(errors="replace")
-        cells = [cell.strip(' "') for line in sample.splitlines()[:1000] for cell in line.split(self.delimiter)]
-        return "," if any(COMMA_DECIMAL.fullmatch(cell) for cell in cells) else "."
+        return "," if any(COMMA_DECIMAL.fullmatch(c) or decimals.is_grouped(_swapped(c)) for c in marked) else "."
+
+    @cached_property
+    def groups(self) -> bool:
+        """Whether the first rows have numbers such as 1,234.5, so that 1,234 can only be 1234."""
+        return any(map(decimals.is_grouped, map(_swapped, self._sample) if self.point == "," else self._sample))
+
+    @cached_property
+    def _sample(self) -> list[str]:
+        """The cells of the first rows."""
+        lines = self.content[self.begin : self.begin + (1 << 16)].decode(errors="replace").splitlines()[:1000]
+        return [cell.strip(' "') for row in csv.reader(lines, delimiter=self.delimiter) for cell in row]
 
     def head(self, name: str) -> list[str]:
         """The cells of a column in the first rows."""
@@ -236,9 +247,9 @@ class _Piece:
         exponents = None if self.exponents is None else self.exponents[places].reshape(-1)
         text = self.text
         if self.table.point != ".":  # Python reads some of the cells: 1,5 is a number for it now, and 1.5 is not
-            text = np.where(text == ord("."), ord("x"), text).astype(np.uint8)
+            text = np.where(text == ord("."), ord(","), text).astype(np.uint8)
             text[points[points < ends]] = ord(".")
-        values, wrong = decimals.parse(text, starts, points, exponents, ends, single)
+        values, wrong = decimals.parse(text, starts, points, exponents, ends, single, self.table.groups)
         bad = ~(np.abs(values) <= LARGEST)  # also NaN
         if missing:
             bad &= ~np.isnan(values)
@@ -254,6 +265,11 @@ class _Piece:
         reason = f"{cell!r} is not a finite number" if cell else "the cell is empty"
         if value and cell.lower() in decimals.MISSING:
             reason += ". To allow missing values, choose --missing mask, forward or mean"
+        elif UNCLEAR.fullmatch(cell):
+            readings = (cell.replace(mark, other) for mark in ".," for other in ("", ".") if mark in cell)
+            reason = f"{cell!r} may be {' or '.join(readings)}. Write thousands without a mark between them"
+        elif self.table.point == "," and "." in cell:
+            reason += ". Other numbers in the file have a decimal comma"
         elif value and not any(c.isdigit() for c in cell):
             reason += (
                 ". To use only some columns, name them with --channels; --sequence-column names that of the series"
@@ -430,6 +446,11 @@ def _check_text(table: Delimited, start: int, content: bytes) -> None:
         content.decode()
     except UnicodeDecodeError as error:
         raise checks.InputError(f"{table.path}, byte {start + error.start}: it is not UTF-8 text.") from None
+
+
+def _swapped(cell: str) -> str:
+    """A cell with points for commas and commas for points."""
+    return cell.translate({ord("."): ",", ord(","): "."})
 
 
 def _unquoted(cell: bytes) -> str:

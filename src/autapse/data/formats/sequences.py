@@ -32,7 +32,10 @@ SINCE = "time since the step before"
 UNEVEN = 0.01  # steps that differ by less than this share of the median step are regular
 DAY = 86_400.0  # seconds
 CALENDAR = ((28, 31), (90, 92), (365, 366))  # days of a month, a quarter and a year, which are regular too
-OPTIONS = {"sequence": "--sequence-column", "target": "--target-column"}
+OPTIONS = {
+    "sequence": "--sequence-column, or add --form wide if each row is a series",
+    "target": "--target-column",
+}
 
 
 @dataclass(frozen=True)
@@ -165,6 +168,11 @@ def _check_columns(table: Columnar, layout: FileLayout, targets: bool, wide: boo
     }
     if not targets and any(name not in table.header for name in chosen["target"]):
         chosen["target"] = ()
+    usual = {*chosen["sequence"], *chosen["target"]}
+    if usual == {"sequence", "target"} and not usual & set(table.header):
+        text = f"{table.path} has no columns 'sequence' and 'target'; its columns are {', '.join(table.header)}."
+        remedy = "Name them with --sequence-column and --target-column. To forecast a series, add --forecast STEPS."
+        raise checks.InputError(f"{text} {remedy}")
     for role, names in chosen.items():
         for name in filter(None, names):
             _need(table, name, OPTIONS.get(role, "") if name == role else "")
