@@ -35,6 +35,8 @@ from autapse.cells.heads import Heads
 from autapse.checks import InputError
 from autapse.forms.implicit_gru import ImplicitGRURule
 from autapse.layers import Layer
+from autapse.models.additive import additive_reference, additive_weights
+from autapse.native import attention as native_attention
 from autapse.native import heads as native_heads
 from autapse.native import library, ops
 from autapse.native.implicit import SLOPE_PARTS, ImplicitKernel, Sequences, TridiagonalKernel
@@ -627,6 +629,34 @@ def fuzz_heads(rng: random.Random) -> str:
     return RIGHT
 
 
+# Additive attention -------------------------------------------------------------------------------------------------
+
+
+def fuzz_attention(rng: random.Random) -> str:
+    """The weights of additive attention, and their gradient."""
+    dtype, batch, units = rng.choice(DTYPES), rng.choice((0, 1, 3, 6)), rng.randint(1, 20)
+    targets, sources = rng.randint(0, 9), rng.randint(0, 70)
+    scale = rng.choice((1.0, 1.0, 20.0))  # large values have a path of their own
+    shapes = {"query": (batch, targets, units), "keys": (batch, sources, units), "vector": (units,)}
+    given: dict[str, Any] = {name: scale * torch.randn(shape, dtype=dtype) for name, shape in shapes.items()}
+    given["vector"] = given["vector"] / scale
+    steps = {"target_lengths": targets, "source_lengths": sources}
+    ends = {name: torch.randint(0, n + 1, (batch,)) if rng.random() < 0.5 else None for name, n in steps.items()}
+    if rng.random() < 0.6:
+        there = {name: tensor for name, tensor in ends.items() if tensor is not None}
+        return run_changed(rng, partial(native_attention.additive, None), given | there)
+    if rng.random() < 0.3:
+        given = {name: strange(rng, tensor) for name, tensor in given.items()}
+    leaves = [tensor.requires_grad_() for tensor in given.values()]
+    factors = torch.randn(batch, targets, sources, dtype=dtype)
+    results = []
+    for weigh in (additive_weights, additive_reference):
+        weights = weigh(*leaves, *ends.values())
+        results.append([weights, *torch.autograd.grad(weights, leaves, factors)])
+    compare(f"attention {(batch, targets, sources, units)} {scale} {ends}", *results)
+    return RIGHT
+
+
 # All of them --------------------------------------------------------------------------------------------------------
 
 TARGETS: dict[Callable[[random.Random], str], int] = {  # how often each is tried
@@ -636,6 +666,7 @@ TARGETS: dict[Callable[[random.Random], str], int] = {  # how often each is trie
     fuzz_implicit: 4,
     fuzz_tridiagonal: 2,
     fuzz_heads: 2,
+    fuzz_attention: 2,
     fuzz_packed: 2,
     fuzz_parameters: 1,
     fuzz_stream: 1,

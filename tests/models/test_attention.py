@@ -7,8 +7,7 @@ import torch
 
 from autapse.checks import InputError
 from autapse.models import Conditions, Decoder, Elements, EncoderDecoder, Padded, Teacher
-from autapse.models import additive as additive_file
-from autapse.models.additive import additive_energies, additive_reference
+from autapse.models.additive import additive_weights
 from autapse.models.attention import Attention, make_scoring
 from autapse.models.walk import DecoderWalk
 from tolerance import close
@@ -90,27 +89,23 @@ def test_gradients_agree_with_finite_differences(kind):
     assert torch.autograd.gradcheck(features, (query, states, *att.parameters()))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("piece", [1, 64, 2**18])
-def test_additive_energies_in_pieces_are_those_of_the_equation(dtype, piece, monkeypatch):
-    monkeypatch.setattr(additive_file, "PIECE", piece)
-    operands = [torch.randn(*shape, dtype=dtype).requires_grad_() for shape in ((2, 5, 3), (2, 4, 3), (3,))]
-    upstream = torch.randn(2, 5, 4, dtype=dtype)
-    made, wanted = (f(*operands) for f in (additive_energies, additive_reference))
-    close(made, wanted)
-    close(torch.autograd.grad(made, operands, upstream), torch.autograd.grad(wanted, operands, upstream))
-    with torch.no_grad():
-        close(additive_energies(*operands), wanted.detach())
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # torch's own, in its first use of dual numbers
+def test_additive_weights_have_forward_derivatives_and_run_under_vmap():
+    given = tuple(torch.randn(*shape).double() for shape in ((2, 5, 3), (2, 6, 3), (3,)))
+    moves = tuple(torch.randn_like(part) for part in given)
 
+    def weights(*given):
+        return additive_weights(*given, torch.tensor([5, 2]), LENGTHS[:2])
 
-def test_additive_energies_have_two_derivatives_and_no_overflow(monkeypatch):
-    monkeypatch.setattr(additive_file, "PIECE", 8)
-    operands = [torch.randn(*shape, dtype=torch.float64).requires_grad_() for shape in ((2, 3, 2), (2, 3, 2), (2,))]
-    assert torch.autograd.gradcheck(additive_energies, operands)
-    assert torch.autograd.gradgradcheck(additive_energies, operands)
-    large = torch.tensor([[[500.0, -500.0]]])
-    made = additive_energies(large, large.expand(1, 9, 2), torch.tensor([2.0, 3.0]))
-    assert made.tolist() == [[[-1.0] * 9]]
+    def moved(by):
+        return weights(*(x + by * m for x, m in zip(given, moves, strict=True)))
+
+    value, tangent = torch.func.jvp(weights, given, moves)
+    close(value, weights(*given))
+    assert ((moved(1e-6) - moved(-1e-6)) / 2e-6 - tangent).abs().max() < 1e-8
+    query, keys, vector = given
+    mapped = torch.func.vmap(weights, in_dims=(None, None, 0))(query, keys, torch.stack([vector, -vector]))
+    close(mapped[1], weights(query, keys, -vector))
 
 
 def make(kind, when, cell="gru", **settings):

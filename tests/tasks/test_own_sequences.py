@@ -88,7 +88,7 @@ def test_one_long_series_is_cut(tmp_path):
     found = sorted(int(row[0, 0]) for row in all_targets(task))
     assert found == list(range(0, 100, 10))
     assert task.signature().written.one_length
-    with pytest.raises(InputError, match="have at least three series, for training, validation and test; got 1"):
+    with pytest.raises(InputError, match=r"validation and test; got 1\. --sequence-column NAME"):
         OwnSequences(path=path).both()
 
 

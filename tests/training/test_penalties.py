@@ -59,6 +59,21 @@ def test_a_layer_notes_the_penalty_of_each_sequence_in_the_callers_order() -> No
     assert len(penalties) == 1
 
 
+@pytest.mark.parametrize(
+    ("cell", "used"),
+    [
+        ("deep:cell=(skiprnn:cell=irnn:budget=0.3):output_depth=1", -1),
+        ("memory:controller=(skiprnn:cell=irnn:budget=0.3)", 2),
+    ],
+)
+def test_a_cell_around_another_passes_on_its_penalties(cell: str, used: int) -> None:
+    model = Classifier(cell, 3, 2, hidden_size=4)
+    with PENALTIES.noted() as penalties:
+        _, h_n = model.layers()[0](torch.randn(2, 9, 3))
+    torch.testing.assert_close(penalties[0], 0.3 * h_n[used][0, :, 0])  # the number of used steps
+    assert orthogonality(model) == 0  # an IRNN starts with R = I
+
+
 def test_the_loss_adds_the_mean_penalty() -> None:
     task = Walk(max_length=7, train_size=40, validation_size=8, test_size=8)
     loop = Loop(RunConfig(task=task, model=ModelConfig(cell=Counting, hidden_size=(4,))))

@@ -220,8 +220,18 @@ class Deep(FormCell):
     def solved_step(self, weights: Any, note: Note, u: Tensor, state: State, t: int) -> State:
         return weights.mapped(weights.cell.solved_step(weights.weights, note, u, state, t))
 
+    @property
+    def draws(self) -> bool:  # type: ignore[override]
+        return self.inner.draws
+
+    def log_probability(self, state: State) -> Tensor | None:
+        return self.inner.log_probability(state)
+
     def penalty(self, state: State) -> Tensor | None:
         return self.inner.penalty(state)
+
+    def recurrent_matrices(self) -> list[Tensor]:
+        return self.restricted_inner().recurrent_matrices()
 
     def output(self, state: State) -> Tensor:
         read = self.inner.output(state)
@@ -232,6 +242,10 @@ class Deep(FormCell):
         if self.output_depth:
             return self.width or self.hidden_size
         return self.inner.output_size - self.first_output
+
+    @property
+    def outputs_state(self) -> bool:
+        return not self.output_depth and self.group_output == "all" and self.inner.outputs_state
 
     @property
     def output_reads_all(self) -> bool:

@@ -56,6 +56,9 @@ class Enclosing(Cell):
     def log_probability(self, state: State) -> Tensor | None:
         return self.inner.log_probability(state[: len(self.inner.state_sizes)])
 
+    def penalty(self, state: State) -> Tensor | None:
+        return self.inner.penalty(state[: len(self.inner.state_sizes)])
+
     @property
     def output_size(self) -> int:
         return self.inner.output_size

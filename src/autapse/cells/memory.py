@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -12,9 +13,10 @@ from autapse import checks
 from autapse.cells.addressing import SIMILARITIES, draw, most_probable
 from autapse.cells.base import Cell, make_cell, uniform_
 from autapse.cells.heads import Heads
-from autapse.cells.named import cell_class, spec_of
+from autapse.cells.named import CELLS, cell_class, spec_of
 from autapse.forms import State
 from autapse.gradient.function import without_autocast
+from autapse.solve import SolveReport
 
 EMPTY = 1e-6  # every number of a memory that is not learned, before the first step
 
@@ -53,8 +55,9 @@ class Memory(Cell):
 
     Args:
         hidden_size: units of the controller.
-        controller: the cell beside the memory: the name of an explicit cell with options, as in "ernn:inner_steps=2",
-            a cell class, or a pair of a class and its options. "feedforward" has no state of its own.
+        controller: the cell beside the memory: a name with options, as in "ernn:inner_steps=2", a cell class, or a
+            pair of a class and its options. It reads the state of one step before, and its output is its first state.
+            It may solve an equation at each step. "feedforward" has no state of its own.
         slots: N, the number of vectors.
         width: W, the size of each.
         read_heads: number of heads that read.
@@ -116,6 +119,7 @@ class Memory(Cell):
         read = self.read_heads * self.width
         self.controller = make_cell(kind, input_size + read, hidden_size, {"bias": bias, **self._factory}, options)
         _check_controller(self.controller)
+        self.stencil = self.controller.stencil or (-1,)  # the heads read the memory of the step before
         self.weight_heads = self._parameter(sum(self.heads.sizes), self.controller.output_size)
         self.bias_heads = self._bias(sum(self.heads.sizes))
         self.first_memory = self._parameter(slots, width) if initial_memory == "learned" else None
@@ -152,6 +156,10 @@ class Memory(Cell):
     @property
     def draws(self) -> bool:  # type: ignore[override]
         """Whether a step draws random numbers."""
+        return self._draws_slots or self.controller.draws
+
+    @property
+    def _draws_slots(self) -> bool:
         return self.hard != "no" and (self.training or not self.greedy)
 
     @property
@@ -242,18 +250,40 @@ class Memory(Cell):
         affine = self._split_affine()
         return MemoryWeights(self.controller.prepare(), None if affine is None else affine[1].t())
 
-    def step(self, u: Tensor, state: State, weights: MemoryWeights, t: int) -> State:
-        with without_autocast(u.device.type):  # half precision is too coarse for addresses
-            return self._step(u.to(state[0].dtype), state, weights, t)
+    @property
+    def is_solved(self) -> bool:  # type: ignore[override]
+        return self.controller.is_solved
 
-    def _step(self, u: Tensor, state: State, weights: MemoryWeights, t: int) -> State:
+    def step(self, u: Tensor, state: State, weights: MemoryWeights, t: int) -> State:
+        return self._step(u, state, weights, lambda u, h: self.controller.step(u, h, weights.controller, t))
+
+    def solved_step(self, u: Tensor, state: State, weights: MemoryWeights) -> tuple[State, SolveReport]:
+        reports = []
+
+        def solve(u: Tensor, h: State) -> State:
+            new, report = self.controller.solved_step(u, h, weights.controller)
+            reports.append(report)
+            return new
+
+        return self._step(u, state, weights, solve), reports[0]
+
+    def _step(
+        self, u: Tensor, state: State, weights: MemoryWeights, advance: Callable[[Tensor, State], State]
+    ) -> State:
+        """One step, given that of the controller."""
+        with without_autocast(u.device.type):  # half precision is too coarse for addresses
+            return self._advanced(u.to(state[0].dtype), state, weights, advance)
+
+    def _advanced(
+        self, u: Tensor, state: State, weights: MemoryWeights, advance: Callable[[Tensor, State], State]
+    ) -> State:
         controller, reads, memory, addresses, chance = self.parts(state)
         before = reads.flatten(1)
         if weights.reads is None:
             u = self.controller.drive(torch.cat([u, before], dim=-1))
         else:
             u = torch.addmm(u, before, weights.reads)
-        controller = self.controller.step(u, controller, weights.controller, t)
+        controller = advance(u, controller)
         numbers = F.linear(controller[0], self.weight_heads, self.bias_heads)
         if self.hard == "no":
             memory, addresses, reads = self.heads.access(numbers, memory, addresses)
@@ -266,21 +296,34 @@ class Memory(Cell):
 
     def _choose(self, soft: Tensor, chance: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """One slot per head, and the log-probability of all draws so far."""
-        chosen = draw(soft.detach()) if self.draws else most_probable(soft)
+        chosen = draw(soft.detach()) if self._draws_slots else most_probable(soft)
         if chance is None:
             return chosen + (soft - soft.detach()), None
-        if self.draws:
+        if self._draws_slots:
             smallest = torch.finfo(soft.dtype).tiny
             chance = chance + (soft * chosen).sum(-1).clamp(min=smallest).log().sum(-1, keepdim=True)
         return chosen, chance
 
     def log_probability(self, state: State) -> Tensor | None:
-        return state[-1].squeeze(-1) if self.hard == "sample" else None
+        parts = self.parts(state)
+        drawn, inner = parts.log_probability, self.controller.log_probability(parts.controller)
+        if drawn is None:
+            return inner
+        return drawn.squeeze(-1) if inner is None else drawn.squeeze(-1) + inner
+
+    def penalty(self, state: State) -> Tensor | None:
+        return self.controller.penalty(self.parts(state).controller)
+
+    def recurrent_matrices(self) -> list[Tensor]:
+        return self.controller.recurrent_matrices()
 
 
 def _check_controller(cell: Cell) -> None:
     """A controller is one step, and its output is its first state."""
-    one_state = cell.stencil in ((-1,), ()) and cell.carried_sizes == cell.state_sizes
-    if not one_state or cell.is_solved or not cell.outputs_state:
-        rule = "be a cell that reads at most one state before, solves no equation, and whose output is its first state"
+    one_state = cell.stencil in ((-1,), (-1, 0), ()) and cell.carried_sizes == cell.state_sizes
+    if not one_state or not cell.outputs_state:
+        rule = "be a cell that reads at most one state before and whose output is its first state"
         checks.fail("controller", rule, type(cell).__name__, "Try 'lstm' or 'gru'.")
+
+
+CELLS[Memory.__name__.lower()] = Memory  # a deep cell may have a memory

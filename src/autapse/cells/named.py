@@ -7,16 +7,19 @@ from typing import Any
 from autapse import checks
 from autapse.cells.antisymmetric import Antisymmetric
 from autapse.cells.base import Cell, cell_options, looks_ahead
+from autapse.cells.cfn import CFN
 from autapse.cells.clockwork import Clockwork
 from autapse.cells.equilibrium_linear import EquilibriumLinear
 from autapse.cells.equilibrium_tanh import EquilibriumTanh
 from autapse.cells.ernn import ERNN
 from autapse.cells.fast import FastGRNN, FastRNN
 from autapse.cells.feedforward import Feedforward
+from autapse.cells.goru import GORU
 from autapse.cells.gru import GRU
 from autapse.cells.implicit import ImplicitGRU, ImplicitLSTM
 from autapse.cells.implicit_midpoint import ImplicitMidpoint
 from autapse.cells.intersection import Intersection
+from autapse.cells.kru import KRU
 from autapse.cells.leaky import LeakyRNN
 from autapse.cells.lstm import LSTM
 from autapse.cells.orthogonal import OrthogonalRNN, SpectralRNN
@@ -31,7 +34,7 @@ CELLS: dict[str, type[Cell]] = {
     cell.__name__.lower(): cell
     for cell in (
         *(RNN, IRNN, RIN, LSTM, GRU, UGRNN, FastRNN, FastGRNN, Antisymmetric, ERNN, OrthogonalRNN, SpectralRNN),
-        *(LeakyRNN, Clockwork, Feedforward, TimeDelay, Intersection, PhasedLSTM),
+        *(LeakyRNN, Clockwork, Feedforward, TimeDelay, Intersection, PhasedLSTM, GORU, KRU, CFN),
         *(
             EquilibriumTanh,
             EquilibriumLinear,

@@ -13,7 +13,8 @@ from torch.nn import functional as F
 
 from autapse import checks
 from autapse.cells.spec import parse_options
-from autapse.models.additive import additive_energies
+from autapse.models.additive import additive_weights
+from autapse.models.padding import softmax_inside
 
 When = Literal["after", "before"]
 NONE = "none"
@@ -38,15 +39,17 @@ class Scoring(nn.Module):
 
     @abstractmethod
     def weights(
-        self, query: Tensor, keys: Tensor, outside: Tensor | None, state: Any
+        self, query: Tensor, keys: Tensor, sources: Tensor | None, state: Any, targets: Tensor | None = None
     ) -> tuple[Tensor, Any]:  # [B, T, H] -> [B, T, S]
         """The weights of the steps of the source, and what the next steps of the decoder need.
 
         Args:
             query: the decoder's outputs at some steps.
             keys: what `keys` gave.
-            outside: [B, 1, S], which steps of the source are after its end; None if there are none.
+            sources: [B] lengths of the sources; None if all have S steps.
             state: what the steps before gave; None at the start.
+            targets: [B] lengths of the targets; None if all have T steps. Weights after the end of a target have no
+                meaning, so they need not be computed.
         """
 
 
@@ -77,8 +80,10 @@ class Additive(Scoring):
     def keys(self, memory: Tensor) -> Tensor:
         return self.key(memory)
 
-    def weights(self, query: Tensor, keys: Tensor, outside: Tensor | None, state: Any) -> tuple[Tensor, Any]:
-        return softmax_inside(additive_energies(self.query(query), keys, self.vector), outside), None
+    def weights(
+        self, query: Tensor, keys: Tensor, sources: Tensor | None, state: Any, targets: Tensor | None = None
+    ) -> tuple[Tensor, Any]:
+        return additive_weights(self.query(query), keys, self.vector, targets, sources), None
 
 
 class Multiplicative(Scoring):
@@ -106,9 +111,11 @@ class Multiplicative(Scoring):
     def keys(self, memory: Tensor) -> Tensor:
         return self.key(memory)
 
-    def weights(self, query: Tensor, keys: Tensor, outside: Tensor | None, state: Any) -> tuple[Tensor, Any]:
+    def weights(
+        self, query: Tensor, keys: Tensor, sources: Tensor | None, state: Any, targets: Tensor | None = None
+    ) -> tuple[Tensor, Any]:
         projected = F.linear(query, self.query.weight / math.sqrt(self.size))
-        return softmax_inside(projected @ keys.transpose(1, 2), outside), None
+        return softmax_inside(projected @ keys.transpose(1, 2), sources), None
 
 
 class Monotonic(Scoring):
@@ -134,7 +141,9 @@ class Monotonic(Scoring):
         self.windows = checks.integer("windows", windows, minimum=1)
         self.parameters_of = nn.Linear(query_size, 3 * windows, **where)
 
-    def weights(self, query: Tensor, keys: Tensor, outside: Tensor | None, state: Any) -> tuple[Tensor, Any]:
+    def weights(
+        self, query: Tensor, keys: Tensor, sources: Tensor | None, state: Any, targets: Tensor | None = None
+    ) -> tuple[Tensor, Any]:
         heights, widths, steps = self.parameters_of(query).chunk(3, dim=-1)  # [B, T, K] each
         places = steps.clamp(max=FASTEST).exp().cumsum(1)
         places = places if state is None else places + state[:, None]
@@ -142,28 +151,9 @@ class Monotonic(Scoring):
         source = torch.arange(1, keys.shape[1] + 1, device=keys.device, dtype=keys.dtype)
         distance = torch.addcmul(root * places.unsqueeze(-1), root, source, value=-1)  # [B, T, K, S]
         energies = torch.addcmul(heights.unsqueeze(-1), distance, distance, value=-1)
-        outside = None if outside is None else outside.unsqueeze(1)
         # One softmax over windows and steps of the source together.
-        shares = softmax_inside(energies, outside, dims=2)
+        shares = softmax_inside(energies, sources, dims=2)
         return shares.sum(2), places[:, -1]
-
-
-def softmax_inside(energies: Tensor, outside: Tensor | None, dims: int = 1) -> Tensor:
-    """The softmax over the last dimensions, with zeros outside of a source; all zeros if it has no step.
-
-    Args:
-        energies: [..., S].
-        outside: [..., S] which steps are after the end of the source; None if there are none.
-        dims: how many dimensions, together.
-
-    >>> softmax_inside(torch.zeros(2, 3), torch.tensor([[False, False, True], [True, True, True]])).tolist()
-    [[0.5, 0.5, 0.0], [0.0, 0.0, 0.0]]
-    """
-    if outside is not None:
-        # A finite number: if a source has no step at all, infinity would give NaN.
-        energies = energies.masked_fill(outside, torch.finfo(energies.dtype).min)
-    weights = energies.flatten(-dims).softmax(-1).view(energies.shape)
-    return weights if outside is None else weights.masked_fill(outside, 0)
 
 
 KINDS: dict[str, type[Scoring]] = {
@@ -208,11 +198,7 @@ class Attention(nn.Module):
             lengths: [B] of the sources, if they differ.
             record: a list to which the weights of each call are added, [B, T, S].
         """
-        keys, outside = self.scoring.keys(memory), None
-        if lengths is not None:
-            steps = torch.arange(memory.shape[1], device=memory.device)
-            outside = steps >= lengths.to(memory.device)[:, None, None]
-        return Attending(self, memory, keys, outside, record)
+        return Attending(self, memory, self.scoring.keys(memory), lengths, record)
 
 
 class Attending:
@@ -222,7 +208,7 @@ class Attending:
         attention: the weights.
         memory: [B, S, M] the encoder's outputs.
         keys: [B, S, A] what is computed of them once.
-        outside: [B, 1, S] the steps after the end of a source; None if there are none.
+        lengths: [B] of the sources; None if all have S steps.
         record: a list to which weights are added; None for no list.
     """
 
@@ -231,19 +217,21 @@ class Attending:
         attention: Attention,
         memory: Tensor,
         keys: Tensor,
-        outside: Tensor | None,
+        lengths: Tensor | None,
         record: list[Tensor] | None,
     ) -> None:
         self._attention, self._memory, self._keys = attention, memory, keys
-        self._outside, self._record = outside, record
+        self._lengths, self._record = lengths, record
         self.reads_before = attention.when == "before"
 
-    def after(self, output: Tensor, state: Any) -> tuple[Tensor, Any]:  # [B, T, H] -> [B, T, F]
+    def after(
+        self, output: Tensor, state: Any, lengths: Tensor | None = None
+    ) -> tuple[Tensor, Any]:  # [B, T, H] -> [B, T, F]
         """The features that the head reads."""
         if self.reads_before:
             attended = state[1][:, None]
         else:
-            attended, state = self._read(output, state)
+            attended, state = self._read(output, state, lengths)
         return torch.tanh(output + self._attention.attended(attended)), state
 
     def before(self, output: Tensor, state: Any) -> tuple[Tensor, Any]:  # [B, H] -> [B, M]
@@ -253,11 +241,13 @@ class Attending:
 
     def select(self, index: Tensor) -> Attending:  # [B']
         """The same for some sequences, in this order."""
-        outside = None if self._outside is None else self._outside[index]
-        return Attending(self._attention, self._memory[index], self._keys[index], outside, self._record)
+        lengths = None if self._lengths is None else self._lengths[index.to(self._lengths.device)]
+        return Attending(self._attention, self._memory[index], self._keys[index], lengths, self._record)
 
-    def _read(self, query: Tensor, state: Any) -> tuple[Tensor, Any]:  # [B, T, H] -> [B, T, M]
-        weights, state = self._attention.scoring.weights(query, self._keys, self._outside, state)
+    def _read(
+        self, query: Tensor, state: Any, targets: Tensor | None = None
+    ) -> tuple[Tensor, Any]:  # [B, T, H] -> [B, T, M]
+        weights, state = self._attention.scoring.weights(query, self._keys, self._lengths, state, targets)
         if self._record is not None:
             self._record.append(weights)
         return weights @ self._memory, state

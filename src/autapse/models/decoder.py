@@ -96,8 +96,11 @@ class Attend(Protocol):
     reads_before: bool
     """Whether the layer reads what was attended to, so that steps must be computed one after the other."""
 
-    def after(self, output: Tensor, state: Any) -> tuple[Tensor, Any]:
-        """The features that the head reads, [B, T, H], for the layer's outputs [B, T, H] of some steps."""
+    def after(self, output: Tensor, state: Any, lengths: Tensor | None = None) -> tuple[Tensor, Any]:
+        """The features that the head reads, [B, T, H], for the layer's outputs [B, T, H] of some steps.
+
+        Steps from `lengths` [B] on need not be computed.
+        """
 
     def before(self, output: Tensor, state: Any) -> tuple[Tensor, Any]:
         """What the layer reads besides, [B, A], given its last output [B, H]."""
@@ -133,7 +136,8 @@ class Decoder(nn.Module):
         input_dropout: probability of dropping a feature that the layer reads.
         output_dropout: probability of dropping a feature that the head reads.
         initialisation: other initial weights of the layer; see `autapse.models.initialise`.
-        where: device and dtype.
+        device: where the parameters are.
+        dtype: their type.
 
     >>> decoder = Decoder("gru", Elements(symbols=5), hidden_size=16)
     >>> y = Padded(torch.tensor([[0, 3, 1], [2, -100, -100]]), torch.tensor([3, 1]))
@@ -161,9 +165,11 @@ class Decoder(nn.Module):
         input_dropout: float = 0.0,
         output_dropout: float = 0.0,
         initialisation: str = "default",
-        **where: Any,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
+        where: dict[str, Any] = {"device": device, "dtype": dtype}
         self.elements, self.ending = elements, checks.one_of("ending", ending, ENDINGS)
         self.condition = checks.one_of("condition", condition, CONDITIONS)
         if condition == "none" and context_size and not attends:
@@ -230,7 +236,7 @@ class Decoder(nn.Module):
         before = wanted if read is None else self.wanted(Padded(read, y.lengths))
         inputs = self.inputs(self.fed(before), wanted.lengths, given)
         output, _ = self.run(inputs, wanted.lengths, given)
-        features, _ = given.attend.after(output, None) if given.attend else (output, None)
+        features, _ = given.attend.after(output, None, wanted.lengths) if given.attend else (output, None)
         return self.log_likelihood(features, wanted, given)
 
     def wanted(self, y: Padded) -> Padded:

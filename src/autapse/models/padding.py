@@ -53,6 +53,26 @@ def inside(lengths: Tensor, x: Tensor) -> Tensor:  # [B, T, 1] bool
     return (steps < lengths.to(x.device)[:, None])[..., None]
 
 
+def softmax_inside(energies: Tensor, lengths: Tensor | None, dims: int = 1) -> Tensor:
+    """The softmax over the last dimensions, with zeros after the end of a sequence; all zeros if it has no step.
+
+    Args:
+        energies: [B, ..., S].
+        lengths: [B]; None if all sequences have S steps.
+        dims: how many dimensions, together.
+
+    >>> softmax_inside(torch.zeros(2, 3), torch.tensor([2, 0])).tolist()
+    [[0.5, 0.5, 0.0], [0.0, 0.0, 0.0]]
+    """
+    if lengths is None:
+        return energies.flatten(-dims).softmax(-1).view(energies.shape)
+    steps = torch.arange(energies.shape[-1], device=energies.device)
+    outside = steps >= lengths.to(energies.device).view(-1, *[1] * (energies.dim() - 1))
+    # A finite number: if a sequence has no step at all, infinity would give NaN.
+    energies = energies.masked_fill(outside, torch.finfo(energies.dtype).min)
+    return softmax_inside(energies, None, dims).masked_fill(outside, 0)
+
+
 def rows_inside(mask: Tensor) -> Tensor:  # [B, T, 1] -> [N]
     """The numbers of these steps among all B·T steps."""
     return mask.flatten().nonzero().squeeze(1)

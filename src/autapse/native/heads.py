@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -12,9 +12,9 @@ from torch import Tensor
 from autapse import checks
 from autapse.native import library
 from autapse.native.operands import check_dtype, check_shape, dense
+from autapse.native.second_order import Reference, second_order
 
 Access = tuple[Tensor, Tensor, Tensor]  # the new memory, the addresses, what was read
-Reference = Callable[[Tensor, Tensor, Tensor], Sequence[Tensor]]
 
 
 class HeadsKind(NamedTuple):
@@ -121,22 +121,9 @@ class _Access(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
         saved = ctx.saved_tensors
         if torch.is_grad_enabled():
-            return None, None, *_second_order(ctx.reference, saved[:3], gradients)
+            return None, None, *second_order(ctx.reference, saved[:3], gradients)
         problem, held = _problem(ctx.kind, (*_GIVEN, *_SAVED, *_GRADIENTS), (*saved, *gradients))
         results = [torch.empty_like(tensor) for tensor in held[:3]]
         problem.grad_number, problem.grad_memory, problem.grad_address = (result.data_ptr() for result in results)
         library.run("heads_backward", problem)
         return None, None, *results
-
-
-def _second_order(
-    reference: Reference, given: Sequence[Tensor], gradients: Sequence[Tensor | None]
-) -> tuple[Tensor | None, ...]:
-    # Views, so that autograd differentiates with respect to these tensors and not to what they depend on.
-    views = [tensor.view_as(tensor) for tensor in given]
-    pairs = [(o, g) for o, g in zip(reference(*views), gradients, strict=True) if g is not None]
-    wanted = [view for view in views if view.requires_grad]
-    found = iter(
-        torch.autograd.grad([o for o, _ in pairs], wanted, [g for _, g in pairs], create_graph=True, allow_unused=True)
-    )
-    return tuple(next(found) if view.requires_grad else None for view in views)

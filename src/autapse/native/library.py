@@ -18,7 +18,7 @@ SWITCH = "AUTAPSE_NATIVE"  # 0 forces the reference
 INSTRUCTION_SET = "AUTAPSE_ISA"  # forces an instruction set
 PLACE = "AUTAPSE_LIBRARY"  # another build of the library, such as one with sanitizers
 INSTRUCTION_SETS = ("avx512", "avx2", "baseline")
-ABI = 14
+ABI = 15
 REMEDY = (
     "Install a C++ compiler (such as g++) and then autapse again (with pip's --force-reinstall --no-deps "
     f"--no-cache-dir), or set {SWITCH}=0 to use plain PyTorch without this warning."
@@ -118,6 +118,17 @@ class HeadsStruct(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in ("number", "memory", "address", "new_memory", "new_address", "read")),
         *((name, ctypes.c_void_p) for name in ("grad_new_memory", "grad_new_address", "grad_read")),
         *((name, ctypes.c_void_p) for name in ("grad_number", "grad_memory", "grad_address")),
+    )
+
+
+class AttentionStruct(ctypes.Structure):
+    """The weights of additive attention, as src/abi.h declares them."""
+
+    _fields_ = (
+        *((name, ctypes.c_int32) for name in ("wide", "threads")),
+        *((name, ctypes.c_int64) for name in ("batch", "targets", "sources", "size")),
+        *((name, ctypes.c_void_p) for name in ("target_lengths", "source_lengths", "query", "key", "vector", "weight")),
+        *((name, ctypes.c_void_p) for name in ("grad_weight", "grad_query", "grad_key", "grad_vector")),
     )
 
 
@@ -260,6 +271,8 @@ def _declare(library: Any) -> None:
         ("tridiagonal_solve", ctypes.c_int, [tridiagonal]),
         ("heads_forward", ctypes.c_int, [ctypes.POINTER(HeadsStruct)]),
         ("heads_backward", ctypes.c_int, [ctypes.POINTER(HeadsStruct)]),
+        ("attention_forward", ctypes.c_int, [ctypes.POINTER(AttentionStruct)]),
+        ("attention_backward", ctypes.c_int, [ctypes.POINTER(AttentionStruct)]),
         ("instruction_set", ctypes.c_char_p, []),
         ("version", ctypes.c_char_p, []),
         ("has", ctypes.c_int, [ctypes.c_char_p]),

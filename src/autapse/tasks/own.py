@@ -145,11 +145,11 @@ def divided(series: Series, share: float) -> tuple[Series, Series]:
     return series.take(np.flatnonzero(~held)), series.take(np.flatnonzero(held))
 
 
-def check_count(both: tuple[Sized, Sized], share: float, validation: float, name: str) -> None:
+def check_count(both: tuple[Sized, Sized], share: float, validation: float, name: str, remedy: str = "") -> None:
     """Check that there is a sequence for training, and one for each other split that has a share."""
     uses = ["training", *(["validation"] if validation else []), *(["test"] if share else [])]
     total = len(both[0]) + len(both[1])
     if total < len(uses):
         count = ("one", "two", "three")[len(uses) - 1]
         listed = " and ".join(filter(None, [", ".join(uses[:-1]), uses[-1]]))
-        checks.fail(name, f"have at least {count} series, for {listed}", total)
+        checks.fail(name, f"have at least {count} series, for {listed}", total, remedy)

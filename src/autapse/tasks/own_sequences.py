@@ -21,6 +21,7 @@ from autapse.tasks.series import Stamp, absolute, stamp
 from autapse.tasks.stored import Examples, Parts, Stored, held_out
 from autapse.tasks.text_file import Units, is_text, numbered, read_text, vocabulary_of
 
+SEVERAL = "--sequence-column NAME says which series a row belongs to; --length 50 cuts one long series into pieces."
 NOTHING = "nothing"
 LONGEST = 5000
 Given = np.ndarray | Ragged
@@ -130,7 +131,8 @@ class OwnSequences(Generation, Stored):
         files = tuple(Path(path) for path in (self.path, self.test) if path is not None)
         read = _text if self.is_text else _values
         both = read(self, *(stamp(file) for file in files))
-        check_count(both, 0.0 if self.test else self.test_share, self.validation, self.path)
+        remedy = "" if self.is_text else SEVERAL
+        check_count(both, 0.0 if self.test else self.test_share, self.validation, self.path, remedy)
         return both
 
     def parts(self) -> Parts:

@@ -21,7 +21,7 @@ enum autapse_result {
 };
 
 // The caller guarantees that each pointer has as many elements as the sizes say. The library checks the values of
-// `sizes`, `pattern`, `lengths`, `index` and `drive_rows` before it runs.
+// `sizes`, `pattern`, lengths, `index` and `drive_rows` before it runs.
 //
 // N is the sum of sizes, G the width of the drive (a multiple of H), O the width of the state h.
 // The rows of x, h, c, reserve and their gradients are in the order of a PackedSequence: the first step of every
@@ -151,6 +151,22 @@ struct autapse_heads {
     void *grad_number, *grad_memory, *grad_address;
 };
 
+// The weights of additive attention for B sequences, T steps of the target, S of the source and A units:
+// w_ts = softmax over s of sum_a v_a tanh(q_ta + k_sa); zero past the lengths, whose pairs cost nothing.
+struct autapse_attention {
+    int32_t wide, threads;
+    int64_t batch, targets, sources, size;              // B, T, S, A
+    const int64_t *target_lengths, *source_lengths;     // [B], at most T, at most S; null: all T, all S
+    const void *query, *key, *vector;                   // [B, T, A], [B, S, A], [A]
+    void *weight;                                       // [B, T, S]; the backward pass reads it
+
+    const void *grad_weight;                            // [B, T, S]
+    void *grad_query, *grad_key, *grad_vector;
+};
+
+AUTAPSE_API int autapse_attention_forward(const autapse_attention*);
+AUTAPSE_API int autapse_attention_backward(const autapse_attention*);
+
 AUTAPSE_API int autapse_heads_forward(const autapse_heads*);
 AUTAPSE_API int autapse_heads_backward(const autapse_heads*);
 
@@ -192,4 +208,6 @@ struct autapse_engine {
     int (*tridiagonal)(const autapse_tridiagonal*);
     int (*heads_forward)(const autapse_heads*);
     int (*heads_backward)(const autapse_heads*);
+    int (*attention_forward)(const autapse_attention*);
+    int (*attention_backward)(const autapse_attention*);
 };

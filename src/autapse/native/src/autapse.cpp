@@ -77,6 +77,9 @@ int autapse_tridiagonal_solve(const autapse_tridiagonal* p) { return current()->
 int autapse_heads_forward(const autapse_heads* p) { return current()->engine->heads_forward(p); }
 int autapse_heads_backward(const autapse_heads* p) { return current()->engine->heads_backward(p); }
 
+int autapse_attention_forward(const autapse_attention* p) { return current()->engine->attention_forward(p); }
+int autapse_attention_backward(const autapse_attention* p) { return current()->engine->attention_backward(p); }
+
 const char* autapse_instruction_set() { return current()->name; }
 int autapse_has(const char* name) { return find(name) != nullptr; }
 int autapse_use(const char* name) {
@@ -86,7 +89,7 @@ int autapse_use(const char* name) {
     return 0;
 }
 const char* autapse_version() { return AUTAPSE_VERSION; }
-int autapse_abi() { return 14; }
+int autapse_abi() { return 15; }
 
 void autapse_huge_pages(void* memory, int64_t bytes) {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)

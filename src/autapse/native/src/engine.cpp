@@ -1,6 +1,7 @@
 // The kernels of one instruction set: compiled once for each, with AUTAPSE_VECTOR_BYTES and AUTAPSE_ENGINE set.
 // Everything is in an unnamed namespace, so that the linker cannot replace a function by another instruction set's.
 #include "adjoint.h"
+#include "attention.h"
 #include "implicit.h"
 #include "driver.h"
 #include "forms/chain.h"
@@ -178,11 +179,20 @@ int heads_backward(const autapse_heads* p) {
     return p->wide ? run_heads<double>(*p, true) : run_heads<float>(*p, true);
 }
 
+int attention_forward(const autapse_attention* p) {
+    return p->wide ? run_additive<double>(*p, false) : run_additive<float>(*p, false);
+}
+
+int attention_backward(const autapse_attention* p) {
+    return p->wide ? run_additive<double>(*p, true) : run_additive<float>(*p, true);
+}
+
 } // namespace
 
 extern const autapse_engine AUTAPSE_ENGINE;
 const autapse_engine AUTAPSE_ENGINE = {
     reserve,       packed_bytes, pack_matrices,    forward,      backward,
     implicit_bytes, implicit_pack, implicit_evaluate, implicit_pull, implicit_relax,
-    implicit_adjoint, tridiagonal, heads_forward, heads_backward,
+    implicit_adjoint, tridiagonal, heads_forward, heads_backward, attention_forward,
+    attention_backward,
 };

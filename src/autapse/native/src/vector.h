@@ -46,6 +46,20 @@ template <class T> struct Full {
 template <class T> struct Part {
     int64_t count;
 
+#if defined(__AVX512F__) && AUTAPSE_VECTOR_BYTES == 64
+    INLINE Vec<T> load(const T* p) const {
+        if constexpr (sizeof(T) == 4) return (Vec<T>)_mm512_maskz_loadu_ps(__mmask16((1u << count) - 1), p);
+        else return (Vec<T>)_mm512_maskz_loadu_pd(__mmask8((1u << count) - 1), p);
+    }
+    INLINE void store(T* p, Vec<T> v) const {
+        if constexpr (sizeof(T) == 4) _mm512_mask_storeu_ps(p, __mmask16((1u << count) - 1), (__m512)v);
+        else _mm512_mask_storeu_pd(p, __mmask8((1u << count) - 1), (__m512d)v);
+    }
+    INLINE Vec<T> keep(Vec<T> v) const {
+        if constexpr (sizeof(T) == 4) return (Vec<T>)_mm512_maskz_mov_ps(__mmask16((1u << count) - 1), (__m512)v);
+        else return (Vec<T>)_mm512_maskz_mov_pd(__mmask8((1u << count) - 1), (__m512d)v);
+    }
+#else
     INLINE Vec<T> load(const T* p) const {
         Vec<T> v{};
         for (int64_t i = 0; i < count; i++) v[i] = p[i];
@@ -59,6 +73,7 @@ template <class T> struct Part {
         for (int64_t i = count; i < lanes<T>; i++) v[i] = 0;
         return v;
     }
+#endif
 };
 
 // f(lane, j) for each vector of n elements.
