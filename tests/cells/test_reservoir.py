@@ -232,3 +232,21 @@ def test_sparse_and_dense_are_the_same_network() -> None:
     x = torch.randn(7, 3, D, dtype=torch.float64)
     close(sparse(x)[0], dense(x)[0])
     close(sparse.cells["l0"].jacobian(x[0]), dense.cells["l0"].jacobian(x[0]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_threads_share_the_units_of_one_sequence(dtype: torch.dtype) -> None:
+    """The same bits for every number of threads, and in a batch; the last band of units is not full."""
+    layer = autapse.Reservoir(D, 420, connections=0.2, leak=0.7, dtype=dtype)
+    x, threads = torch.randn(12, 2, D, dtype=dtype), torch.get_num_threads()
+    expected = layer(x)[0][:, :1]
+    try:
+        for count in (1, 2, 3, 7):
+            torch.set_num_threads(count)
+            assert torch.equal(layer(x[:, :1])[0], expected)
+    finally:
+        torch.set_num_threads(threads)
+    cell_, h = layer.cells["l0"], torch.zeros(420, dtype=dtype)
+    for x_t in x[:, 0]:
+        h = 0.3 * h + 0.7 * torch.tanh(cell_.weight_ih @ x_t + matrix_of(cell_) @ h + cell_.bias_h)
+    close(expected[-1, 0], h)

@@ -10,6 +10,7 @@ from torch import Tensor
 import autapse
 from autapse.diagnostics.paths import shortest_path
 from autapse.layers.registry import make_layer
+from autapse.unfold import scan_fused, scan_reference
 from tolerance import close
 
 D, H, T, B = 2, 3, 24, 2
@@ -127,6 +128,25 @@ def test_a_slow_group_never_reads_a_fast_one() -> None:
     (gradient,) = torch.autograd.grad(output[..., 2:].sum(), h0)
     assert not gradient[..., :2].any()
     assert gradient[..., 2:].all()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_groups_one_after_the_other_are_the_steps(seed: int) -> None:
+    """Any periods, nested or not, from any position, with one length or several: values, two derivatives."""
+    rng = np.random.default_rng(seed)
+    periods = tuple(int(period) for period in rng.choice([1, 2, 3, 4, 6, 8, 12], rng.integers(1, 5)))
+    cell = autapse.cells.Clockwork(D, 7, periods=periods, dtype=torch.float64)
+    batch, steps, start = (int(n) for n in rng.integers((1, 1, 0), (4, 20, 10)))
+    sizes = [batch] * steps if seed % 3 else sorted(rng.integers(0, batch + 1, steps).tolist(), reverse=True)
+    x, h0 = draw(sum(sizes), D).requires_grad_(), draw(batch, 7).requires_grad_()
+    inputs, results = [x, h0, *cell.parameters()], []
+    for scan in (scan_fused, scan_reference):
+        (h,), (h_n,) = scan(cell, x, (h0,), sizes, start)
+        loss = (h.square() * torch.linspace(-1, 2, h.numel()).view_as(h)).sum() + h_n.square().sum()
+        first = torch.autograd.grad(loss, inputs, create_graph=True, materialize_grads=True)
+        second = torch.autograd.grad(sum(g.square().sum() for g in first), inputs, materialize_grads=True)
+        results.append([h, h_n, *first, *second])
+    close(*results)
 
 
 def test_a_clockwork_of_one_period_is_the_plain_network() -> None:

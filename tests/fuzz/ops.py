@@ -160,6 +160,9 @@ def random_scan(rng: random.Random) -> tuple[Operands, Tensor, Kind]:
     lengths = random_lengths(rng)
     if rng.random() < 0.005:  # several threads, several chunks
         hidden, lengths = rng.randint(30, 70), sorted((rng.randint(1, 60) for _ in range(30)), reverse=True)
+    shared = form == "leaky" and rng.random() < 0.02  # threads share the units of one sequence
+    if shared:
+        hidden, lengths = rng.randint(200, 300), [rng.randint(5, 20)]
     sizes = torch.tensor(running(lengths), dtype=torch.int64)
     hidden *= 1 + (form == "complex")  # real and imaginary parts
     activation = rng.randrange(len(KERNELS[code].activations))
@@ -192,8 +195,8 @@ def random_scan(rng: random.Random) -> tuple[Operands, Tensor, Kind]:
     given["matrix"] = values(*((hidden, hidden) if form == "shared_gate" else shape), scale=0.5 / hidden**0.5)
     match form:
         case "leaky" | "delayed":
-            if form == "leaky" and rng.random() < 0.4:
-                given |= random_pattern(rng, hidden, values)
+            if form == "leaky" and (shared or rng.random() < 0.4):
+                given |= random_pattern(hidden, values, 0.9 if shared else rng.choice((0.0, 0.1, 0.3, 0.9)))
             mixing = (steps, inner) if kind.per_step else (hidden,)
             given |= {
                 name: maybe(*mixing, scale=0.3) for name in ("alpha", "beta")
@@ -227,9 +230,8 @@ def random_scan(rng: random.Random) -> tuple[Operands, Tensor, Kind]:
 MOST_COPIED = 10**6  # a tensor may be expanded far beyond the memory
 
 
-def random_pattern(rng: random.Random, hidden: int, values: Callable[..., Tensor]) -> dict[str, Tensor]:
+def random_pattern(hidden: int, values: Callable[..., Tensor], share: float) -> dict[str, Tensor]:
     """A sparse matrix: some entries, or none, in the order of rows and columns."""
-    share = rng.choice((0.0, 0.1, 0.3, 0.9))
     there = (torch.rand(hidden, hidden) < share).nonzero().T.contiguous()
     return {"matrix": values(there.shape[1], scale=0.5 / max(1.0, share * hidden) ** 0.5), "pattern": there}
 

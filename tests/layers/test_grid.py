@@ -128,7 +128,7 @@ def test_sizes_per_layer_and_a_state_dict() -> None:
     [
         ({"axes": "diagonal"}, "axes must be one of both, rows, columns"),
         ({"merge": "max"}, "merge must be one of concat, sum, linear"),
-        ({"cell": "implicitgru"}, "bidirectional must be False: an implicit layer looks both ways already"),
+        ({"cell": "implicitgru"}, "cell must not look ahead: .*; got 'implicitgru'. Try gru"),
         ({"cell": "gruu"}, "Did you mean 'gru'"),
         ({"hidden_size": [3, 4], "num_layers": 3}, "hidden_size must be one size, or one for each of the 3 layers"),
         ({"hidden_size": 0}, "hidden_size must be an integer of at least 1"),

@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from autapse.tasks import ForecastArrays, TextPairs
+from autapse.tasks import Expressions, ForecastArrays, TextPairs
 from autapse.training import RunConfig
 from autapse.training.forecast_settings import FORECAST
 from autapse.training.generate_settings import GENERATE
 from autapse.training.translate_settings import TRANSLATE
+from autapse.training.tree_settings import TREES
 
 PAIRS = [(f"{n}", f"{n + 1}") for n in range(30)]
 EVERY = pytest.mark.parametrize("defaults", [FORECAST, GENERATE, TRANSLATE])
@@ -29,6 +30,14 @@ def test_without_validation_nothing_is_selected():
     assert TRANSLATE.config(held_out, None, None).training.select_by == "loss"
     settled = TRANSLATE.config(none, None, {"steps": 7}).training
     assert (settled.select_by, settled.early_stop, settled.steps) == ("last", None, 7)
+
+
+def test_given_steps_replace_the_epochs_of_the_defaults():
+    assert TREES.training["epochs"]
+    config = RunConfig(task=Expressions(), model=TREES.model_config(), training=TREES.training_config({"steps": 7}))
+    for settled in (TREES.settled(config, {"steps"}), TREES.config(Expressions(), None, {"steps": 7})):
+        assert (settled.training.steps, settled.training.epochs) == (7, None)
+    assert TREES.config(Expressions(), None, {"steps": 7, "epochs": 2.0}).training.epochs == 2
 
 
 def test_what_is_given_stays():

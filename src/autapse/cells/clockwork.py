@@ -13,7 +13,7 @@ from autapse import checks
 from autapse.cells.base import Cell, Scans, uniform_, zeros_
 from autapse.cells.groups import group_of
 from autapse.forms import ACTIVATIONS, Leaky, State
-from autapse.sequences.steps import add_steps, rows_of_steps
+from autapse.sequences.steps import Track, add_steps, rows_of_steps, side_by_side
 
 
 class Clockwork(Cell):
@@ -96,50 +96,34 @@ class Clockwork(Cell):
         return type(self).step is Clockwork.step and type(self).drive is Cell.drive
 
     def in_parts(self, x: Tensor, state: State, sizes: Sequence[int], start: int, parts: Scans) -> tuple[State, State]:
-        groups = list(zip(self.periods, self.group_sizes, self._firsts(), self._matrices(), strict=True))
-        held: list[Tensor] = []  # the states of the groups so far at every step, the slowest last
+        own = torch.split(state[0], self.group_sizes, dim=1)
+        weights = torch.split(self.weight_ih, self.group_sizes)
+        biases = [None] * len(own) if self.bias_h is None else torch.split(self.bias_h, self.group_sizes)
+        matrices = [m.split(self.group_sizes[g:], dim=1) for g, m in enumerate(self._matrices())]
+        tracks: list[Track] = []  # the states of the groups so far, the slowest last
         final: list[Tensor] = []
-        slower: list[_Group] = []
-        for period, size, first, matrix in reversed(groups):
-            due = [t for t in range(len(sizes)) if (start + t) % period == 0]
-            counts = [sizes[t] for t in due]
-            own = slice(first, first + size)
-            bias = None if self.bias_h is None else self.bias_h[own]
-            u = F.linear(rows_of_steps(x, sizes, None, due, counts), self.weight_ih[own], bias)
-            column = size
-            for other in reversed(slower):
-                width = other.initial.shape[1]
-                u = other.add_product(u, matrix[:, column : column + width], [t - 1 for t in due], counts)
-                column += width
-            initial = state[0][:, own]
-            (h,), (h_n,) = parts.form(Leaky(matrix[:, :size], self.nonlinearity), u, (initial,), counts)
-            group = _Group(h, initial, due, counts)
-            slower.append(group)
-            held.insert(0, group.at(range(len(sizes)), sizes))
+        read: list[list[Track]] = [[] for _ in own]  # the products with slower groups that each group still reads
+        for g in reversed(range(len(own))):
+            due = range(-start % self.periods[g], len(sizes), self.periods[g])
+            counts = sizes[due.start :: due.step]
+            u = F.linear(rows_of_steps(x, sizes, None, due, counts), weights[g], biases[g])
+            for product in read[g]:
+                u = add_steps(u, product, range(due.start - 1, due.stop - 1, due.step), counts)
+            (h,), (h_n,) = parts.form(Leaky(matrices[g][0], self.nonlinearity), u, (own[g],), counts)
+            tracks.insert(0, Track(h, own[g], due, counts))
             final.insert(0, h_n)
-        return (torch.cat(held, dim=1),), (torch.cat(final, dim=1),)
+            for faster in range(g):
+                read[faster] = _with_product(read[faster], tracks[0], matrices[faster][g - faster])
+        return (side_by_side(tracks, sizes),), (torch.cat(final, dim=1),)
 
 
-class _Group:
-    """The states of a group at the steps where it changes."""
-
-    def __init__(self, states: Tensor, initial: Tensor, due: Sequence[int], counts: Sequence[int]) -> None:
-        self.states, self.initial, self.due, self.counts = states, initial, due, counts
-
-    def at(self, steps: Sequence[int], counts: Sequence[int]) -> Tensor:
-        """The states after each of these steps, of as many sequences."""
-        return rows_of_steps(self.states, self.counts, self.initial, self._last(steps), counts)
-
-    def add_product(self, u: Tensor, matrix: Tensor, steps: Sequence[int], counts: Sequence[int]) -> Tensor:
-        """u plus `at` times a matrix. A state that is read several times is multiplied once."""
-        states, initial = F.linear(self.states, matrix), F.linear(self.initial, matrix)
-        return add_steps(u, states, self.counts, initial, self._last(steps), counts)
-
-    def _last(self, steps: Sequence[int]) -> list[int]:
-        """The index of the last change at or before each step; -1 if there is none."""
-        last, result = -1, []
-        for step in steps:  # in increasing order
-            while last + 1 < len(self.due) and self.due[last + 1] <= step:
-                last += 1
-            result.append(last)
-        return result
+def _with_product(read: list[Track], states: Track, matrix: Tensor) -> list[Track]:
+    """These tracks and the states times a matrix: as one track where it changes whenever they do."""
+    rows, before = F.linear(states.rows, matrix), F.linear(states.before, matrix)
+    others = []
+    for track in read:
+        if not track.steps.step % states.steps.step:
+            rows, before = add_steps(rows, track, states.steps, states.counts), before + track.before
+        else:
+            others.append(track)
+    return [*others, states._replace(rows=rows, before=before)]

@@ -103,6 +103,8 @@ class Reservoir(FormCell):
         shape = (self.hidden_size, self.hidden_size)
         if tuple(topology.shape) != shape:
             checks.fail("topology", f"have shape {shape}", tuple(topology.shape), kind=checks.ShapeError)
+        if not bool(torch.isfinite(topology).all()):
+            checks.fail("topology", "have finite values", "values that are NaN or infinite")
         return topology.detach()
 
     def _checked_connections(self, connections: Any) -> float | None:

@@ -82,6 +82,9 @@ class TreeCell(nn.Module):
         self.arity = None if arity is None else checks.integer("arity", arity, minimum=1, maximum=MOST_CHILDREN)
         self._factory: dict[str, Any] = {"device": device, "dtype": dtype}
 
+    def extra_repr(self) -> str:
+        return f"{self.input_size}, {self.hidden_size}" + ("" if self.arity is None else f", arity={self.arity}")
+
     def _parameter(self, *shape: int) -> nn.Parameter:
         return nn.Parameter(torch.empty(shape, **self._factory))
 

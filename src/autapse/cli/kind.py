@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, TypeVar
@@ -69,9 +70,9 @@ class RunKind:
     defaults: ClassVar[Defaults[Any] | None] = None
     """The settings that differ from the usual defaults."""
 
-    def settled(self, config: RunConfig) -> RunConfig:
-        """The config of a run. Without validation data, nothing can stop early or be selected."""
-        return config if self.defaults is None else self.defaults.settled(config)
+    def settled(self, config: RunConfig, given: Collection[str] = ()) -> RunConfig:
+        """The config of a run, with the options that were given. Without validation data, nothing can stop early."""
+        return config if self.defaults is None else self.defaults.settled(config, given)
 
     def print_look(self, console: Any, config: RunConfig) -> None:
         """Print what is in the data."""

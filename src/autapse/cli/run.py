@@ -59,7 +59,7 @@ def main(words: list[str]) -> int:
             checks.fail("preset", rule, preset)
         one_process_only("run --preset auto", "--preset none")
     kind = kind_of(args.task)
-    config = kind.settled(RunConfig(task=args.task, model=args.model, training=args.training))
+    config = kind.settled(RunConfig(task=args.task, model=args.model, training=args.training), given)
     with speaking_for_all() as console:
         choice = None
         if preset == "none":

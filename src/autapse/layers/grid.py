@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from autapse import checks
 from autapse.layers.recurrent import Recurrent
-from autapse.layers.registry import NetworkClass, make_layer
+from autapse.layers.registry import NetworkClass, make_layer, parse_network
 
 Axes = Literal["both", "rows", "columns"]
 Merge = Literal["concat", "sum", "linear"]
@@ -70,6 +70,7 @@ class Grid(nn.Module):
         self.merge = checks.one_of("merge", merge, get_args(Merge))
         self.dropout = checks.number("dropout", dropout, low=0.0, high=1.0)
         self.input_size = checks.integer("input_size", input_size, minimum=1)
+        _check_cell(cell)
         where: dict[str, Any] = {"device": device, "dtype": dtype}
         self.along: nn.ModuleList = nn.ModuleList()
         self.merged: nn.ModuleList = nn.ModuleList()  # the linear maps; empty without them
@@ -170,6 +171,14 @@ def checked_sizes(sizes: Any, x: Tensor) -> Tensor:  # [B, 2], on the CPU
 
 def _recurrent(pair: Any) -> Iterator[Recurrent]:
     yield from pair.values()
+
+
+def _check_cell(cell: Any) -> None:
+    kind = parse_network(cell)[0] if isinstance(cell, str) else cell
+    cell_class = getattr(kind, "cell_type", kind)
+    if max(getattr(cell_class, "stencil", ()), default=0) > 0:
+        rule = "not look ahead: a grid has a network of its own for each direction"
+        checks.fail("cell", rule, getattr(cell, "__name__", cell), "Try gru or lstm.")
 
 
 def _sizes(hidden_size: int | Sequence[int], num_layers: int | None) -> list[int]:

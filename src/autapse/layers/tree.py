@@ -91,7 +91,8 @@ class Tree(nn.Module):
         self.output_size = sizes[-1]
 
     def extra_repr(self) -> str:
-        return f"{self.input_size}, dropout={self.dropout}"
+        dropout = f", dropout={self.dropout}" if self.dropout else ""
+        return f"{self.input_size}, {self.output_size}{dropout}"
 
     def reset_parameters(self) -> None:
         """Draw the initial parameters of every cell again."""

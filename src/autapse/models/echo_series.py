@@ -53,8 +53,10 @@ def read_series(name: str, given: Any, dtype: torch.dtype, width: int | None = N
 def _split(name: str, given: Any) -> tuple[bool, Sequence[Any]]:
     if isinstance(given, Tensor | np.ndarray):
         return (True, [given]) if given.ndim < 3 else (False, list(given))
-    if not isinstance(given, Sequence) or isinstance(given, str) or not len(given):
+    if not isinstance(given, Sequence) or isinstance(given, str):
         checks.fail(name, "be an array, a tensor, or a list of them", type(given).__name__, kind=checks.KindError)
+    if not len(given):
+        checks.fail(name, "have at least one series", 0)
     return (True, [given]) if np.ndim(given[0]) == 0 else (False, given)
 
 

@@ -50,9 +50,13 @@ class Logistic(LinearReadout):
         y = torch.as_tensor(classes).reshape(-1).to("cpu", torch.int64)
         if len(y) != len(H):
             checks.fail("classes", f"have one entry per state, {len(H)}", len(y), kind=checks.ShapeError)
+        if not len(y):
+            checks.fail("states", "have at least 1 row", 0)
+        if int(y.min()) < 0:
+            checks.fail("classes", "be integers from 0", int(y.min()))
         count = int(y.max()) + 1 if count is None else checks.integer("count", count, minimum=1)
-        if len(y) and not 0 <= int(y.min()) <= int(y.max()) < count:
-            checks.fail("classes", f"be from 0 to {count - 1}", (int(y.min()), int(y.max())))
+        if int(y.max()) >= count:
+            checks.fail("classes", f"be from 0 to {count - 1}", int(y.max()))
         mean, scale = H.mean(0), H.std(0, correction=0)
         scale = torch.where(scale > 0, scale, 1.0)
         weight, bias = self._minimised((H - mean) / scale, y, count)

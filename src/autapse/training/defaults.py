@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
@@ -34,14 +34,17 @@ class Defaults(Generic[M]):
         config = RunConfig(task=task, model=self.model_config(model), training=self.training_config(training))
         return self.settled(config, keep=training or {})
 
-    def settled(self, config: RunConfig, keep: Mapping[str, Any] | None = None) -> RunConfig:
-        """The same without validation data, if the task has none. Settings that differ from the defaults stay."""
-        if getattr(config.task, "validation", True):
-            return config
-        usual = self.training_config()
-        changes = {
-            name: value
-            for name, value in self.without_validation.items()
-            if name not in (keep or {}) and getattr(config.training, name) == getattr(usual, name)
-        }
-        return replace(config, training=replace(config.training, **changes))
+    def settled(self, config: RunConfig, keep: Collection[str] = ()) -> RunConfig:
+        """The same for a task without validation data, if it has none. Settings that differ from the defaults stay.
+
+        `keep` has the names of the settings that were given. If steps are among them, they count, and not the epochs
+        of the defaults.
+        """
+        usual, changes = self.training_config(), {}
+        if not getattr(config.task, "validation", True):
+            for name, value in self.without_validation.items():
+                if name not in keep and getattr(config.training, name) == getattr(usual, name):
+                    changes[name] = value
+        if "steps" in keep and "epochs" not in keep:
+            changes["epochs"] = None
+        return replace(config, training=replace(config.training, **changes)) if changes else config

@@ -1,7 +1,7 @@
 // The time loop, the same for every form.
 //
 // Rows of a batch do not interact in a recurrence, so each thread takes its own rows through a chunk of steps without
-// waiting for the others. The backward pass stops after each chunk to add the chunk's share of the weight gradients:
+// waiting for the others. Only the units of a single sequence with a large sparse matrix are shared instead. The backward pass stops after each chunk to add the chunk's share of the weight gradients:
 // there each thread has its own *elements* of the gradients, and every element is summed over the rows in one fixed
 // order. So no sum depends on the number of threads.
 #pragma once
@@ -36,10 +36,12 @@ public:
 
     bool well_formed = false; // whether the sizes stay inside of the tensors; if not, nothing may run
 
-    // Packed matrices of the forward pass: a mark of the instruction set, the form's matrices, then the drive's.
+    // Packed matrices of the forward pass: a mark of the instruction set, the form's matrices, then the drive's. -1 if there
+    // is no memory to measure them.
     int64_t packed_size() {
         int64_t total = packed_mark<T>;
-        if (p.sparse) total += form.sparse.measure(entries, cursor) / (int64_t)sizeof(T);
+        if (p.sparse) total += form.sparse.measure(entries, scratch) / (int64_t)sizeof(T);
+        if (scratch.failed) return -1;
         for (Linear<T>& l : form.linears) total += Packed<T>{nullptr, l.cols, l.rows}.size();
         return total + (p.weight ? Packed<T>{nullptr, D, G}.size() + padded<T>(G) : 0);
     }
@@ -61,7 +63,7 @@ public:
 
     void pack_forward(Team team) {
         for (Linear<T>& l : form.linears) share(l.forward, l.matrix, 1, l.cols, team);
-        if (p.sparse && team.index == 0) form.sparse.fill(entries, in(p.matrix), sparse_at, cursor);
+        if (p.sparse && team.index == 0) form.sparse.fill(entries, in(p.matrix), sparse_at);
         if (!p.weight) return;
         share(drive, in(p.weight), 1, D, team);
         if (team.index == 0)
@@ -70,7 +72,7 @@ public:
 
     int forward() {
         if (p.packed && !has_mark(p.packed)) return AUTAPSE_REPACK;
-        const int64_t threads = smaller(worthwhile(), larger(p.batch, 1));
+        const int64_t threads = smaller(worthwhile(), shares_units() ? bands_of(H) : larger(p.batch, 1));
         if (!p.packed) place_packed(scratch.take<T>(packed_size()));
         else place_packed(const_cast<void*>(p.packed));
         if (p.weight) u = scratch.take<T>(most_rows * padded<T>(G));
@@ -103,7 +105,7 @@ public:
         for (Total<T>& total : form.totals) total.sum = scratch.take<T>(total.count);
         const int64_t threads = worthwhile();
         if (p.sparse && !transpose_entries()) return AUTAPSE_NO_MEMORY;
-        if (p.sparse) sparse_at = scratch.take<char>(form.sparse_back.measure(transposed, cursor));
+        if (p.sparse) sparse_at = scratch.take<char>(form.sparse_back.measure(transposed, scratch));
         take_across(threads);
         dh = scratch.take<T>(p.batch * form.dh_stride);
         dc = p.c0 ? scratch.take<T>(p.batch * form.dc_stride) : nullptr;
@@ -123,6 +125,7 @@ public:
 
 private:
     static constexpr int64_t input_rows = 48;
+    static constexpr int64_t least_shared = 1 << 15; // entries of a matrix, in which a step is long compared with the waiting
     static constexpr double faintest = 1e-60; // squared norm below which a gradient has no direction
 
     const T* in(const void* pointer) const { return static_cast<const T*>(pointer); }
@@ -148,7 +151,6 @@ private:
         int64_t* starts = scratch.take<int64_t>(H + 1);
         entry_rows = scratch.take<int32_t>(count);
         int32_t* columns = scratch.take<int32_t>(count);
-        cursor = scratch.take<int64_t>(H);
         if (scratch.failed) return false;
         int64_t row = -1, column = -1; // of the entry before
         for (int64_t n = 0; n < count; n++) {
@@ -169,6 +171,7 @@ private:
         const int64_t count = entries.count();
         int64_t* starts = scratch.take<int64_t>(H + 1);
         int32_t *rows = scratch.take<int32_t>(count), *places = scratch.take<int32_t>(count);
+        int64_t* cursor = scratch.take<int64_t>(H);
         if (scratch.failed) return false;
         for (int64_t c = 0; c <= H; c++) starts[c] = 0;
         for (int64_t n = 0; n < count; n++) starts[entries.columns[n] + 1]++;
@@ -196,6 +199,11 @@ private:
     int64_t worthwhile() const {
         const double products = p.sparse ? (double)p.connections : (double)O * G;
         return threads_for((double)p.rows * (products + (double)D * G), p.threads);
+    }
+
+    // Whether the threads share the units of one sequence, not the sequences. They then wait for each other at each step.
+    bool shares_units() const {
+        return p.sparse && p.batch == 1 && p.inner == 1 && p.connections >= least_shared && bands_of(H) > 1;
     }
 
     // A chunk has as many steps as fit into chunk_rows, and at least one.
@@ -266,19 +274,30 @@ private:
             copy_rows(out(p.c_n) + first * H, in(p.c0) + first * H, last - first, H);
             team.wait();
         }
+        const bool shared = team.count > 1 && shares_units();
+        const Team by_row = shared ? Team{0, 1} : team;
+        const int64_t from = shared ? team.from(bands_of(H)) * band_rows : 0;
+        const int64_t to = shared ? smaller(H, team.to(bands_of(H)) * band_rows) : H;
         for (int64_t begin = 0; begin < p.steps;) {
             const int64_t end = chunk_end(begin);
-            const int64_t first = boundary(begin, end, team.index, team.count);
-            const int64_t last = boundary(begin, end, team.index + 1, team.count);
-            drive_chunk(begin, end, first, last);
+            const int64_t first = boundary(begin, end, by_row.index, by_row.count);
+            const int64_t last = boundary(begin, end, by_row.index + 1, by_row.count);
+            if (shared) {
+                drive_steps(begin, begin + team.from(end - begin), begin + team.to(end - begin), first, last);
+                team.wait();
+            } else {
+                drive_steps(begin, begin, end, first, last);
+            }
             for (int64_t t = begin; t < end && sizes[t] > first; t++) {
                 Step<T> s = step(t, first, smaller(last, sizes[t]) - first, team);
+                s.from = from, s.to = to;
                 s.u = p.weight ? u + (offsets[t] - offsets[begin] + first) * padded<T>(G)
                                : in(p.x) + (place(t) + first) * G;
                 s.u_stride = p.weight ? padded<T>(G) : G;
                 form.forward(s);
+                if (shared) team.wait();
                 const int64_t running = t + 1 < p.steps ? sizes[t + 1] : 0;
-                finish(t, larger(first, running), smaller(last, sizes[t]));
+                if (!shared || team.index == 0) finish(t, larger(first, running), smaller(last, sizes[t]));
             }
             if (ragged) team.wait(); // rows are distributed again
             begin = end;
@@ -290,13 +309,13 @@ private:
         }
     }
 
-    // u = W x + b for this thread's rows of a chunk, not for the whole sequence at once in new memory
-    void drive_chunk(int64_t begin, int64_t end, int64_t first, int64_t last) {
-        if (!p.weight) return;
+    // u = W x + b for the rows [first, last) of some steps of a chunk, not for the whole sequence at once in new memory
+    void drive_steps(int64_t chunk, int64_t begin, int64_t end, int64_t first, int64_t last) {
+        if (!p.weight || begin == end) return;
         if (first == 0 && last == sizes[begin] && !p.reverse)
-            return drive_rows(offsets[begin], offsets[end] - offsets[begin], 0);
+            return drive_rows(offsets[begin], offsets[end] - offsets[begin], offsets[begin] - offsets[chunk]);
         for (int64_t t = begin; t < end && sizes[t] > first; t++)
-            drive_rows(place(t) + first, smaller(last, sizes[t]) - first, offsets[t] - offsets[begin] + first);
+            drive_rows(place(t) + first, smaller(last, sizes[t]) - first, offsets[t] - offsets[chunk] + first);
     }
 
     void drive_rows(int64_t at, int64_t count, int64_t local) {
@@ -313,7 +332,7 @@ private:
 
     void backward_rows(Team team) {
         for (Linear<T>& l : form.linears) share(l.backward, l.matrix, l.cols, 1, team);
-        if (p.sparse && team.index == 0) form.sparse_back.fill(transposed, in(p.matrix), sparse_at, cursor);
+        if (p.sparse && team.index == 0) form.sparse_back.fill(transposed, in(p.matrix), sparse_at);
         if (p.sparse && p.grad_matrix)
             clear(out(p.grad_matrix) + team.from(entries.count()), team.to(entries.count()) - team.from(entries.count()));
         if (p.grad_x && p.weight)
@@ -556,7 +575,6 @@ private:
     int64_t most_rows = 0; // of a chunk
     Entries entries, transposed;   // of a sparse matrix
     int32_t* entry_rows = nullptr; // the row of each entry
-    int64_t* cursor = nullptr;     // [H]
     char* sparse_at = nullptr;     // where the sparse matrix is packed
     T* across = nullptr;           // scratch of all threads, for products with it
     int64_t across_size = 0;       // of one thread

@@ -92,14 +92,14 @@ int64_t reserve(const autapse_scan* p) {
 
 int64_t packed_bytes(const autapse_scan* p) {
     return with_scan_of(p, int64_t(-1), [&](auto&, auto& scan) {
-        return scan.well_formed ? scan.packed_size() * (p->wide ? 8 : 4) : int64_t(-1);
+        const int64_t size = scan.well_formed ? scan.packed_size() : -1;
+        return size < 0 ? int64_t(-1) : size * (p->wide ? 8 : 4);
     });
 }
 
 void pack_matrices(const autapse_scan* p, void* packed) {
     with_scan_of(p, 1, [&](auto&, auto& scan) {
-        if (!scan.well_formed) return 1;
-        scan.packed_size(); // measures a sparse matrix
+        if (!scan.well_formed || scan.packed_size() < 0) return 1; // this also measures a sparse matrix
         set_mark(packed);
         scan.place_packed(packed);
         scan.pack_forward(Team{0, 1});

@@ -27,10 +27,19 @@ struct Entries {
     int64_t place(int64_t n) const { return places ? places[n] : n; }
 };
 
+// Rows that one thread computes together, if a product is shared by threads. A multiple of the height of every slice.
+constexpr int64_t band_rows = 128;
+inline int64_t bands_of(int64_t rows) { return quotient_up(rows, band_rows); }
+
 // A slice of some rows in a block of columns, with its number of slots.
 struct Run {
     int32_t block, slice;
     int64_t slots;
+};
+
+// Where the runs of a band begin, and their slots.
+struct Band {
+    int64_t run, slot;
 };
 
 template <class E> int64_t bytes_of(int64_t count) { return quotient_up(count * (int64_t)sizeof(E), 64) * 64; }
@@ -41,66 +50,91 @@ template <class E> E* placed(char*& memory, int64_t count) {
     return at;
 }
 
-// The entries in slices of `height` rows and blocks of `width` columns, block by block.
-template <class T, int height_, int64_t width_, class Index> struct Slices {
-    static constexpr int64_t height = height_, width = width_;
+// The entries in slices of `height` rows and blocks of `width` columns: band by band, there block by block, and there by
+// the number of slots. Then successive runs mostly have the same number, which a processor predicts.
+template <class T, int height_, int64_t width_, class Index, int unit> struct Slices {
+    static constexpr int64_t height = height_, width = width_, band_slices = band_rows / height;
 
     int64_t run_count = 0, slots = 0;
+    Band* bands = nullptr;
     Run* runs = nullptr;
     T* values = nullptr;    // [slots, height]
-    Index* index = nullptr; // [slots, height], the column within the block
+    Index* index = nullptr; // [slots, height], the column within the block, times `unit`
+    int64_t* plan = nullptr; // [bands, blocks, slices of a band], the slots of each run, then its first slot
 
-    // Calls f(run, first, last): the entries of row r of the slice are [first[r], last[r]). `cursor` is [rows].
-    template <class F> static void each_run(const Entries& e, int64_t* cursor, F&& f) {
-        for (int64_t row = 0; row < e.rows; row++) cursor[row] = e.starts[row];
-        for (int64_t block = 0; block * width < e.cols; block++)
-            for (int64_t slice = 0; slice * height < e.rows; slice++) {
-                int64_t* first = cursor + slice * height;
-                int64_t last[height], most = 0;
-                const int64_t rows = smaller(height, e.rows - slice * height);
-                for (int64_t r = 0; r < rows; r++) {
-                    const int64_t end = e.starts[slice * height + r + 1];
-                    last[r] = first[r];
-                    while (last[r] < end && e.columns[last[r]] < (block + 1) * width) last[r]++;
-                    most = larger(most, last[r] - first[r]);
-                }
-                if (most) f(Run{(int32_t)block, (int32_t)slice, most}, first, (const int64_t*)last, rows);
-                for (int64_t r = 0; r < rows; r++) first[r] = last[r];
+    static int64_t blocks(const Entries& e) { return quotient_up(e.cols, width); }
+
+    // Calls f(n, row, run, k): entry n of a row is number k in its run.
+    template <class F> static void each_entry(const Entries& e, F&& f) {
+        for (int64_t row = 0; row < e.rows; row++) {
+            const int64_t first = row / band_rows * blocks(e) * band_slices + row % band_rows / height;
+            int64_t last = -1, k = 0;
+            for (int64_t n = e.starts[row]; n < e.starts[row + 1]; n++) {
+                const int64_t block = e.columns[n] / width;
+                k = block == last ? k + 1 : 0;
+                last = block;
+                f(n, row, first + block * band_slices, k);
             }
+        }
     }
 
-    void measure(const Entries& e, int64_t* cursor) {
+    void measure(const Entries& e, Scratch& scratch) {
+        const int64_t count = bands_of(e.rows) * blocks(e) * band_slices;
         run_count = slots = 0;
-        each_run(e, cursor, [&](Run run, const int64_t*, const int64_t*, int64_t) {
-            run_count++;
-            slots += run.slots;
-        });
+        plan = scratch.take<int64_t>(count);
+        if (scratch.failed) return;
+        for (int64_t n = 0; n < count; n++) plan[n] = 0;
+        each_entry(e, [&](int64_t, int64_t, int64_t run, int64_t k) { plan[run] = larger(plan[run], k + 1); });
+        for (int64_t n = 0; n < count; n++) {
+            run_count += plan[n] > 0;
+            slots += plan[n];
+        }
     }
 
-    int64_t bytes() const {
-        return bytes_of<Run>(run_count) + bytes_of<T>(slots * height) + bytes_of<Index>(slots * height);
+    int64_t bytes(int64_t rows) const {
+        return bytes_of<Band>(bands_of(rows) + 1) + bytes_of<Run>(run_count) + bytes_of<T>(slots * height) +
+               bytes_of<Index>(slots * height);
     }
 
-    void place(char*& memory) {
+    void place(char*& memory, int64_t rows) {
+        bands = placed<Band>(memory, bands_of(rows) + 1);
         runs = placed<Run>(memory, run_count);
         values = placed<T>(memory, slots * height);
         index = placed<Index>(memory, slots * height);
     }
 
-    void fill(const Entries& e, const T* from, int64_t* cursor) {
-        Run* run_out = runs;
-        T* value = values;
-        Index* column = index;
-        each_run(e, cursor, [&](Run run, const int64_t* first, const int64_t* last, int64_t rows) {
-            *run_out++ = run;
-            for (int64_t k = 0; k < run.slots; k++)
-                for (int64_t r = 0; r < height; r++) {
-                    const int64_t n = r < rows ? first[r] + k : 0;
-                    const bool there = r < rows && n < last[r];
-                    *value++ = there ? from[e.place(n)] : T(0);
-                    *column++ = there ? (Index)(e.columns[n] - run.block * width) : Index(0);
-                }
+    void fill(const Entries& e, const T* from) {
+        order(e);
+        for (int64_t n = 0; n < slots * height; n++) values[n] = 0;
+        for (int64_t n = 0; n < slots * height; n++) index[n] = 0;
+        each_entry(e, [&](int64_t n, int64_t row, int64_t run, int64_t k) {
+            const int64_t at = (plan[run] + k) * height + row % height;
+            values[at] = from[e.place(n)];
+            index[at] = (Index)(e.columns[n] % width * unit);
         });
+    }
+
+private:
+    void order(const Entries& e) {
+        Run* run = runs;
+        int64_t slot = 0, *own = plan;
+        for (int64_t band = 0; band < bands_of(e.rows); band++) {
+            bands[band] = {run - runs, slot};
+            for (int64_t block = 0; block < blocks(e); block++, own += band_slices) {
+                Run* first = run;
+                for (int64_t slice = 0; slice < band_slices; slice++) {
+                    if (!own[slice]) continue;
+                    Run* at = run++;
+                    for (; at > first && at[-1].slots > own[slice]; at--) *at = at[-1];
+                    *at = {(int32_t)block, (int32_t)(band * band_slices + slice), own[slice]};
+                }
+                for (; first < run; first++) {
+                    own[first->slice - band * band_slices] = slot;
+                    slot += first->slots;
+                }
+            }
+        }
+        bands[bands_of(e.rows)] = {run - runs, slot};
     }
 };
 
@@ -110,41 +144,42 @@ template <class T> struct SliceOf {
     typedef T type __attribute__((vector_size(slice_height<T> * sizeof(T))));
 };
 
-// The elements of x that the indices of a slot name. Four indices are read as one word, since loads are what takes the
-// time here, and a list of values compiles to better code than a loop.
+// The elements of x whose places in bytes are the indices of a slot. Two indices are read as one word, which needs the
+// fewest instructions, and a list of values compiles to better code than a loop.
 template <class T, int... i>
 typename SliceOf<T>::type picked(const T* x, const uint16_t* index, std::integer_sequence<int, i...>) {
     static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the first index is in the lowest bits of a word");
-    uint64_t words[quotient_up(sizeof...(i), 4)] = {};
+    uint32_t words[quotient_up(sizeof...(i), 2)] = {};
     __builtin_memcpy(words, index, sizeof...(i) * sizeof(uint16_t));
-    return typename SliceOf<T>::type{x[(uint16_t)(words[i / 4] >> (i % 4 * 16))]...};
+    const auto at = [x](uint32_t place) { return *reinterpret_cast<const T*>(reinterpret_cast<const char*>(x) + place); };
+    return typename SliceOf<T>::type{at(i % 2 ? words[i / 2] >> 16 : (uint16_t)words[i / 2])...};
 }
 
 template <class T> class Sparse {
 public:
     int64_t rows = 0, cols = 0;
 
-    // Bytes of the packed matrix. Between the two calls of these, nothing may change.
-    int64_t measure(const Entries& e, int64_t* cursor) {
-        wide.measure(e, cursor);
+    // Bytes of the packed matrix. Until `fill`, nothing may change.
+    int64_t measure(const Entries& e, Scratch& scratch) {
+        wide.measure(e, scratch);
         narrow = {};
-        if (has_tables && 2 * e.count() >= e.rows * quotient_up(e.cols, narrow.width)) narrow.measure(e, cursor);
-        return 64 + wide.bytes() + narrow.bytes();
+        if (has_tables && 2 * e.count() >= e.rows * quotient_up(e.cols, narrow.width)) narrow.measure(e, scratch);
+        return 64 + wide.bytes(e.rows) + narrow.bytes(e.rows);
     }
-    void fill(const Entries& e, const T* values, char* memory, int64_t* cursor) {
+    void fill(const Entries& e, const T* values, char* memory) {
         int64_t* sizes = placed<int64_t>(memory, 4);
         sizes[0] = wide.run_count, sizes[1] = wide.slots, sizes[2] = narrow.run_count, sizes[3] = narrow.slots;
-        wide.place(memory);
-        narrow.place(memory);
-        wide.fill(e, values, cursor);
-        if (narrow.run_count) narrow.fill(e, values, cursor);
+        wide.place(memory, rows);
+        narrow.place(memory, rows);
+        wide.fill(e, values);
+        if (narrow.run_count) narrow.fill(e, values);
     }
     // Use what `fill` wrote.
     void use(char* memory) {
         const int64_t* sizes = placed<int64_t>(memory, 4);
         wide.run_count = sizes[0], wide.slots = sizes[1], narrow.run_count = sizes[2], narrow.slots = sizes[3];
-        wide.place(memory);
-        narrow.place(memory);
+        wide.place(memory, rows);
+        narrow.place(memory, rows);
     }
 
     // Elements of scratch memory that a thread needs for `multiply`.
@@ -160,45 +195,62 @@ public:
         int64_t done = 0;
         for (; count - done >= least; done += smaller(lanes<T>, count - done))
             many(smaller(lanes<T>, count - done), x + done * x_stride, x_stride, y + done * y_stride, y_stride, add, scratch);
-        for (; done < count; done++) {
-            T* to = y + done * y_stride;
-            if (!add)
-                for (int64_t i = 0; i < padded<T>(rows); i++) to[i] = 0;
-            if (narrow.run_count) by_tables(x + done * x_stride, to, scratch);
-            else one(x + done * x_stride, to);
-        }
+        for (; done < count; done++)
+            multiply_bands(0, bands_of(rows), x + done * x_stride, y + done * y_stride, add, scratch);
+    }
+
+    // The same for one row x and some bands of the rows of M.
+    void multiply_bands(int64_t first, int64_t last, const T* x, T* y, bool add, T* scratch) const {
+        if (!add)
+            for (int64_t i = first * band_rows; i < smaller(last * band_rows, padded<T>(rows)); i++) y[i] = 0;
+        if (narrow.run_count) by_tables(narrow.bands[first], narrow.bands[last], x, y, scratch);
+        else one(wide.bands[first], wide.bands[last], x, y);
     }
 
 private:
     static constexpr bool has_tables = vector_bytes == 64 && sizeof(T) == 4; // elsewhere it is not faster
     static constexpr int64_t table_width = 2 * lanes<T>;
+    using Slice = typename SliceOf<T>::type;
 
-    Slices<T, slice_height<T>, 65536, uint16_t> wide;
-    Slices<T, lanes<T>, table_width, uint8_t> narrow;
+    Slices<T, slice_height<T>, 65536 / sizeof(T), uint16_t, sizeof(T)> wide;
+    Slices<T, lanes<T>, table_width, uint8_t, 1> narrow;
 
-    void one(const T* x, T* y) const {
-        using Slice = typename SliceOf<T>::type;
-        const T* value = wide.values;
-        const uint16_t* index = wide.index;
-        for (const Run* run = wide.runs; run != wide.runs + wide.run_count; run++) {
-            const T* from = x + run->block * wide.width;
-            T* to = y + run->slice * wide.height;
-            Slice sum, weight;
-            __builtin_memcpy(&sum, to, sizeof(sum));
-            for (int64_t k = 0; k < run->slots; k++, value += wide.height, index += wide.height) {
-                __builtin_memcpy(&weight, value, sizeof(weight));
-                sum += weight * picked<T>(from, index, std::make_integer_sequence<int, slice_height<T>>());
-            }
-            __builtin_memcpy(to, &sum, sizeof(sum));
+    void one(Band first, Band last, const T* x, T* y) const {
+        const T* value = wide.values + first.slot * wide.height;
+        const uint16_t* index = wide.index + first.slot * wide.height;
+        for (const Run *run = wide.runs + first.run, *end = wide.runs + last.run; run != end;) {
+            const bool pair = run + 1 != end && run[1].block == run->block && run[1].slots == run->slots;
+            const int64_t done = (pair ? 2 : 1) * run->slots * wide.height;
+            if (pair) side_by_side<2>(run, value, index, x, y);
+            else side_by_side<1>(run, value, index, x, y);
+            run += pair ? 2 : 1;
+            value += done;
+            index += done;
         }
     }
 
-    void by_tables(const T* x, T* y, T* scratch) const {
+    // The sums of several runs of the same block and number of slots: a single one would wait for its own sums.
+    template <int count>
+    INLINE void side_by_side(const Run* run, const T* value, const uint16_t* index, const T* x, T* y) const {
+        const T* from = x + run->block * wide.width;
+        const int64_t size = run->slots * wide.height;
+        Slice sum[count], weight;
+        for (int c = 0; c < count; c++) __builtin_memcpy(&sum[c], y + run[c].slice * wide.height, sizeof(Slice));
+        for (int64_t k = 0; k < size; k += wide.height)
+#pragma GCC unroll 2
+            for (int c = 0; c < count; c++) {
+                __builtin_memcpy(&weight, value + c * size + k, sizeof(weight));
+                sum[c] += weight * picked<T>(from, index + c * size + k, std::make_integer_sequence<int, slice_height<T>>());
+            }
+        for (int c = 0; c < count; c++) __builtin_memcpy(y + run[c].slice * wide.height, &sum[c], sizeof(Slice));
+    }
+
+    void by_tables(Band first, Band last, const T* x, T* y, T* scratch) const {
         for (int64_t j = 0; j < cols; j++) scratch[j] = x[j];
         for (int64_t j = cols; j < quotient_up(cols, table_width) * table_width; j++) scratch[j] = 0;
-        const T* value = narrow.values;
-        const uint8_t* index = narrow.index;
-        for (const Run* run = narrow.runs; run != narrow.runs + narrow.run_count; run++) {
+        const T* value = narrow.values + first.slot * narrow.height;
+        const uint8_t* index = narrow.index + first.slot * narrow.height;
+        for (const Run* run = narrow.runs + first.run; run != narrow.runs + last.run; run++) {
             const T* table = scratch + run->block * table_width;
             const Vec<T> low = load(table), high = load(table + lanes<T>);
             T* to = y + run->slice * narrow.height;
@@ -226,7 +278,7 @@ private:
             for (int i = 0; i < slice_height<T>; i++) sum[i] = load(to + i * lanes<T>);
             for (int64_t k = 0; k < run->slots; k++, value += height, index += height)
 #pragma GCC unroll 8
-                for (int i = 0; i < slice_height<T>; i++) sum[i] += splat(value[i]) * load(from + index[i] * lanes<T>);
+                for (int i = 0; i < slice_height<T>; i++) sum[i] += splat(value[i]) * load(from + index[i] / sizeof(T) * lanes<T>);
             for (int i = 0; i < slice_height<T>; i++) store(to + i * lanes<T>, sum[i]);
         }
         for (int64_t r = 0; r < count; r++)

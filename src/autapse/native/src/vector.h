@@ -47,17 +47,21 @@ template <class T> struct Part {
     int64_t count;
 
 #if defined(__AVX512F__) && AUTAPSE_VECTOR_BYTES == 64
+    // Elements beyond the count are neither read nor written.
+    INLINE auto mask() const {
+        return (std::conditional_t<sizeof(T) == 4, __mmask16, __mmask8>)((1u << count) - 1);
+    }
     INLINE Vec<T> load(const T* p) const {
-        if constexpr (sizeof(T) == 4) return (Vec<T>)_mm512_maskz_loadu_ps(__mmask16((1u << count) - 1), p);
-        else return (Vec<T>)_mm512_maskz_loadu_pd(__mmask8((1u << count) - 1), p);
+        if constexpr (sizeof(T) == 4) return (Vec<T>)_mm512_maskz_loadu_ps(mask(), p);
+        else return (Vec<T>)_mm512_maskz_loadu_pd(mask(), p);
     }
     INLINE void store(T* p, Vec<T> v) const {
-        if constexpr (sizeof(T) == 4) _mm512_mask_storeu_ps(p, __mmask16((1u << count) - 1), (__m512)v);
-        else _mm512_mask_storeu_pd(p, __mmask8((1u << count) - 1), (__m512d)v);
+        if constexpr (sizeof(T) == 4) _mm512_mask_storeu_ps(p, mask(), (__m512)v);
+        else _mm512_mask_storeu_pd(p, mask(), (__m512d)v);
     }
     INLINE Vec<T> keep(Vec<T> v) const {
-        if constexpr (sizeof(T) == 4) return (Vec<T>)_mm512_maskz_mov_ps(__mmask16((1u << count) - 1), (__m512)v);
-        else return (Vec<T>)_mm512_maskz_mov_pd(__mmask8((1u << count) - 1), (__m512d)v);
+        if constexpr (sizeof(T) == 4) return (Vec<T>)_mm512_maskz_mov_ps(mask(), (__m512)v);
+        else return (Vec<T>)_mm512_maskz_mov_pd(mask(), (__m512d)v);
     }
 #else
     INLINE Vec<T> load(const T* p) const {
@@ -68,6 +72,7 @@ template <class T> struct Part {
     INLINE void store(T* p, Vec<T> v) const {
         for (int64_t i = 0; i < count; i++) p[i] = v[i];
     }
+#endif
     // Zero for lanes without an element, for sums over lanes.
     INLINE Vec<T> keep(Vec<T> v) const {
         for (int64_t i = count; i < lanes<T>; i++) v[i] = 0;
@@ -76,12 +81,13 @@ template <class T> struct Part {
 #endif
 };
 
-// f(lane, j) for each vector of n elements.
-template <class T, class F> INLINE void each(int64_t n, F&& f) {
-    int64_t j = 0;
-    for (; j + lanes<T> <= n; j += lanes<T>) f(Full<T>{}, j);
-    if (j < n) f(Part<T>{n - j}, j);
+// f(lane, j) for each vector of the elements [first, last).
+template <class T, class F> INLINE void each(int64_t first, int64_t last, F&& f) {
+    int64_t j = first;
+    for (; j + lanes<T> <= last; j += lanes<T>) f(Full<T>{}, j);
+    if (j < last) f(Part<T>{last - j}, j);
 }
+template <class T, class F> INLINE void each(int64_t n, F&& f) { each<T>(0, n, static_cast<F&&>(f)); }
 
 template <class T> INLINE T sum(Vec<T> v) {
     T total = 0;
