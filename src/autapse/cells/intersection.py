@@ -17,7 +17,8 @@ class Intersection(FormCell):
     The +RNN of Collins, Sohl-Dickstein and Sussillo 2017, "Capacity and trainability in recurrent neural networks". The
     gates are g = σ(W_g·x + R_g·h + b_g), each with its own parameters. The output y passes on the input of the layer as
     h passes on the state, so a stack has gated paths over time and over depth. v is the input x if it has as many
-    features as there are units. Otherwise v = P·x with a learned P (ours: the paper's layers are all of one size).
+    features as there are units. Otherwise v = P·x with a learned P (ours: the paper's layers are all of one size; in
+    TensorFlow's cell the gates of such a layer read P·x too, here they read x).
 
     The states are y, which is the output and which no step reads, and h. Both gates' biases start at 1 and the others
     at 0, as in UGRNN; all matrices start uniform in ±1/√n (ours).
