@@ -62,8 +62,12 @@ def test_what_a_budget_changes_trains_too(recipe: Recipe, tmp_path: Path):
     assert result.budget == 600
 
 
+# Recipes that differ only in the length of their sequences are the same here.
+DISTINCT = list({repr(Plan.of(one, None, 0, overrides(one)).config): one for one in RECIPES}.values())
+
+
 @pytest.mark.usefixtures("data")
-@pytest.mark.parametrize("recipe", RECIPES, ids=[recipe.id for recipe in RECIPES])
+@pytest.mark.parametrize("recipe", DISTINCT, ids=[recipe.id for recipe in DISTINCT])
 def test_every_recipe_trains(recipe: Recipe, tmp_path: Path):
     plan = Plan.of(recipe, None, 0, overrides(recipe))
     result = reproduce(plan, tmp_path / "run", "the smoke test", quiet)
