@@ -741,6 +741,7 @@ _EQUATIONS = {
     "LSTM": lstm,
     "GRU": gru,
     "UGRNN": ugrnn,
+    "Intersection": intersection,
     "FastRNN": fastrnn,
     "FastGRNN": fastgrnn,
     "Antisymmetric": antisymmetric,
@@ -886,10 +887,7 @@ INTEGRATED = [
 ]
 
 # Networks with several scans in a row: no form of their own.
-IN_PARTS = [
-    Network("Clockwork", {"periods": (1, 2, 4)}, clockwork),
-    Network("Intersection", {}, intersection),
-]
+IN_PARTS = [Network("Clockwork", {"periods": (1, 2, 4)}, clockwork)]
 IN_PARTS_VARIANTS = [
     *IN_PARTS,
     Network("Clockwork", {"periods": (3, 2, 2), "nonlinearity": "relu"}, clockwork),

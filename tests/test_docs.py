@@ -161,8 +161,8 @@ def understand_recipe(kind: Any, name: str, *rest: str) -> None:
     elif figures_below(name):
         parse(DrawFigure, "reproduce", list(rest))
     elif name != "report":
-        find_recipe(name)
-        parse(kind, "reproduce", list(rest))
+        args = parse(kind, "reproduce", list(rest))
+        assert find_recipe(name) if args.seeds is None else recipes_below(name)
 
 
 @pytest.mark.parametrize(("place", "words"), [pytest.param(*c, id=c[0]) for c in commands()])

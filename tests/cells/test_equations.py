@@ -148,6 +148,7 @@ def test_forms_are_those_of_the_design() -> None:
         "LSTM": "lstm",
         "GRU": "gru",
         "UGRNN": "ugrnn",
+        "Intersection": "crossing",
         "FastGRNN": "shared_gate",
         "CFN": "chaos_free",
         "GORU": "gru",

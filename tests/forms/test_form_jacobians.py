@@ -12,6 +12,7 @@ from torch.autograd.functional import jacobian
 from autapse.forms import (
     ChaosFree,
     ComplexModulus,
+    Crossing,
     Form,
     GatedRecurrent,
     GlobalGates,
@@ -59,6 +60,7 @@ def forms() -> dict[str, tuple[Form, int, tuple[int, ...]]]:
         "gru, global, before": (GlobalGates(draw(3 * H, H), None, False, overall=draw(2, H)), 3 * H + 2, (H,)),
         "gru, modrelu": (GatedRecurrent(draw(3 * H, H), None, threshold=draw(H)), 3 * H, (H,)),
         "chaos-free": (ChaosFree(draw(2 * H, H)), 3 * H, (H,)),
+        "crossing": (Crossing(draw(4 * H, H)), 5 * H, (H, H)),
         "complex": (ComplexModulus(draw(2 * H, 2 * H), draw(H)), 2 * H, (2 * H,)),
         "complex without threshold": (ComplexModulus(draw(2 * H, 2 * H)), 2 * H, (2 * H,)),
         "heun": (Integrated(R, "heun", 0.3), H, (H,)),

@@ -166,10 +166,10 @@ def random_scan(rng: random.Random) -> tuple[Operands, Tensor, Kind]:
     sizes = torch.tensor(running(lengths), dtype=torch.int64)
     hidden *= 1 + (form == "complex")  # real and imaginary parts
     activation = rng.randrange(len(KERNELS[code].activations))
-    kinked = ACTIVATIONS[activation] in ("relu", "modrelu") or form == "complex"
+    kinked = ACTIVATIONS[activation] in ("relu", "modrelu") or form in ("complex", "crossing")
     dtype = torch.float64 if kinked else rng.choice(DTYPES)
     inner = rng.randint(1, 3) if form in ("leaky", "chain", "delayed", "linear") else 1
-    cells = form == "lstm" or (form == "linear" and rng.random() < 0.5)
+    cells = form in ("lstm", "crossing") or (form == "linear" and rng.random() < 0.5)
     reverse = len(set(sizes.tolist())) == 1 and rng.random() < 0.5
     skip = form == "chain" and rng.random() < 0.5
     delays = tuple(rng.sample(range(2, 13), rng.randint(1, 3))) if form == "delayed" else ()
@@ -190,7 +190,7 @@ def random_scan(rng: random.Random) -> tuple[Operands, Tensor, Kind]:
     given |= {"x": values(rows, G if weight is None else inputs), "h0": values(batch, outputs)}
     square = (hidden, hidden)
     shapes = {"chain": (inner, *square), "lstm": (4 * hidden, outputs), "delayed": (1 + len(delays), *square)}
-    shapes |= {"linear": (inner * hidden, hidden), "chaos_free": (2 * hidden, hidden)}
+    shapes |= {"linear": (inner * hidden, hidden), "chaos_free": (2 * hidden, hidden), "crossing": (4 * hidden, hidden)}
     shape = shapes.get(form, (G, hidden))
     given["matrix"] = values(*((hidden, hidden) if form == "shared_gate" else shape), scale=0.5 / hidden**0.5)
     match form:
@@ -219,6 +219,8 @@ def random_scan(rng: random.Random) -> tuple[Operands, Tensor, Kind]:
             given["offset"] = maybe(hidden)
         case "linear":  # else values grow with the steps
             given |= {"x": 0.3 * given["x"], "c0": values(batch, hidden) if cells else None}
+        case "crossing":
+            given["c0"] = values(batch, hidden)
         case "lstm":
             given |= {"c0": values(batch, hidden), "offset": maybe(4, hidden)}
             if outputs != hidden or rng.random() < 0.2:

@@ -151,3 +151,10 @@ def test_sutskevers_start():
     assert float(layer.weight_ih_l0.detach().std()) == pytest.approx(0.001, rel=0.5)
     assert not layer.bias_ih_l0.any()
     assert not layer.bias_hh_l0.any()
+
+
+def test_a_model_without_values_takes_a_start_too():
+    """A checkpoint is compared with such a model before it is loaded."""
+    layer = autapse.RNN(3, 20, device="meta")
+    initialise(layer, "sutskever")
+    assert layer.weight_hh_l0.is_meta

@@ -80,6 +80,20 @@ def test_a_result_is_never_overwritten(in_empty_folder: Path, capsys: pytest.Cap
     assert path.read_bytes() == before
 
 
+def test_several_seeds_of_all_recipes_in_a_folder(in_empty_folder: Path, capsys: pytest.CaptureFixture[str]):
+    folder = "rin/figure2/t200"
+    assert main(["reproduce", folder]) == 2
+    assert "To train all of them, add --seeds 1" in capsys.readouterr().err
+    assert main(["reproduce", RECIPE, *QUICK]) == 0
+    kept = result_path(Path("reproductions"), RECIPE, 0)
+    before = kept.stat().st_mtime_ns
+    assert main(["reproduce", folder, "--seeds", "2", *QUICK]) == 0
+    written = {path.stem for path in Path("reproductions/rin/results/figure2/t200").iterdir()}
+    assert written == {f"{network}{seed}" for network in ("irnn", "lstm", "rin") for seed in ("", "-seed1")}
+    assert kept.stat().st_mtime_ns == before
+    assert main(["reproduce", folder, "--seeds", "0"]) == 2
+
+
 def test_the_same_command_goes_on_and_another_does_not(in_empty_folder: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["reproduce", RECIPE, *QUICK]) == 0
     path = result_path(Path("reproductions"), RECIPE, 0)

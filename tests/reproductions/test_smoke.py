@@ -62,8 +62,16 @@ def test_what_a_budget_changes_trains_too(recipe: Recipe, tmp_path: Path):
     assert result.budget == 600
 
 
+def without_length(recipe: Recipe) -> str:
+    """The settings of a recipe but for the length of its sequences, which is the same for all of them here."""
+    return repr([recipe.settings[table] | {"length": None} for table in ("task", "model", "training", "protocol")])
+
+
+DISTINCT = list({without_length(recipe): recipe for recipe in RECIPES}.values())
+
+
 @pytest.mark.usefixtures("data")
-@pytest.mark.parametrize("recipe", RECIPES, ids=[recipe.id for recipe in RECIPES])
+@pytest.mark.parametrize("recipe", DISTINCT, ids=[recipe.id for recipe in DISTINCT])
 def test_every_recipe_trains(recipe: Recipe, tmp_path: Path):
     plan = Plan.of(recipe, None, 0, overrides(recipe))
     result = reproduce(plan, tmp_path / "run", "the smoke test", quiet)

@@ -39,6 +39,15 @@ def test_training_learns(tmp_path):
     assert train(config, tmp_path / "run")["test"] < 0.05 < 1 / 6
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="torch notes calls only before it uses a GPU")
+def test_steps_leave_nothing_behind_in_torch(tmp_path):
+    """torch.manual_seed keeps a note of each call, with the whole stack, for GPUs that may be used later."""
+    train(small_config(steps=2), tmp_path / "first")
+    before = len(torch.cuda._queued_calls)
+    train(small_config(), tmp_path / "run")
+    assert len(torch.cuda._queued_calls) - before < 5  # of the start of a run, not of its 30 steps
+
+
 def test_the_first_step_is_adams_on_the_mean_loss(tmp_path):
     """The loop against the same step written out with plain torch."""
     config = small_config(steps=1, eval_every=1, clip_norm=None, learning_rate=1e-3)

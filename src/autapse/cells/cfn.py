@@ -15,8 +15,8 @@ class CFN(FormCell):
     """h' = θ ∘ tanh(h) + η ∘ tanh(W·x), θ = σ(V_θ·x + U_θ·h + b_θ), η = σ(V_η·x + U_η·h + b_η)
 
     The chaos-free network of Laurent and von Brecht (2017), equations 1–3. Without input every unit decays to 0, so the
-    only attractor is the origin. As theirs, b_θ starts at 1 and b_η at −1; the matrices start uniform in ±1/√n (ours).
-    W·x has no bias.
+    only attractor is the origin. As theirs, b_θ starts at 1 and b_η at −1 (from memory: it could not be compared); the
+    matrices start uniform in ±1/√n (ours). W·x has no bias; torchrecurrent's CFN, otherwise the same, has one.
     """
 
     form_class = ChaosFree

@@ -17,7 +17,8 @@ class GORU(FormCell):
 
     The gated orthogonal recurrent unit of Jing et al. (2017): a GRU whose candidate has an exactly orthogonal R, and
     modReLU(a; b) = sign(a)·max(0, |a| + b) instead of tanh. R has as many layers of rotations as the paper's
-    `capacity` says. W and U start uniform in ±1/√n, biases 0 (ours), R as that of `OrthogonalRNN`.
+    `capacity` says. W and U start uniform in ±1/√n, biases 0 (ours; in the authors' code b_r starts at 2 and b at
+    0.01), R as that of `OrthogonalRNN`.
 
     Args:
         parametrization: R is "rotations": a product of layers of 2×2 rotations of neighbouring units, in alternating

@@ -21,8 +21,9 @@ class KRU(ModulusCell):
 
     The Kronecker recurrent unit of Jose, Cissé and Fleuret (2018): the recurrent matrix is a Kronecker product of small
     factors, so that it has few parameters, and is unitary if all factors are. The factors are free. The paper keeps
-    them near unitary matrices by a penalty; the training's `orthogonality` is this penalty. The factors start as random
-    unitary matrices, W uniform in ±1/√n, b = 0 (ours).
+    them near unitary matrices by a penalty; the training's `orthogonality` is this penalty. (Factors and penalty were
+    compared with reviews of the paper; modReLU is from memory.) The factors start as random unitary matrices, W uniform
+    in ±1/√n, b = 0 (ours).
 
     Args:
         factors: sizes of the factors, whose product is hidden_size; None: its prime factors, as 2 × 2 × … × 2 in the

@@ -88,7 +88,9 @@ def rotations(angles: Sequence[Tensor], n: int) -> Tensor:
 def complex_rotations(angles: Sequence[Tensor], phases: Sequence[Tensor], first: Tensor) -> Tensor:  # [n, n], complex
     """EURNN's tunable unitary matrix: phases of all units, then layers of [[e^iφ·cos θ, −e^iφ·sin θ], [sin θ, cos θ]].
 
-    The pairs of a layer are those of `rotations`. (Phases of all units after the last layer would repeat its own.)
+    The pairs of a layer are those of `rotations`. The paper has the phases D of all units after the layers F, R = D·F.
+    With R = F·D the states are those of D⁻¹·h, since modReLU commutes with phases. So the networks are the same, and no
+    phase repeats that of the last layer.
     """
     angle = _per_row(angles, len(first))
     signs = _signs(angle)

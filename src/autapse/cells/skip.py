@@ -35,8 +35,8 @@ class SkipRNN(Enclosing):
 
     The states are those of the other cell, then q, which starts at 1, so that the first step is used, and the number of
     steps used so far. With `budget` λ, training adds λ·(number of used steps) of each sequence to its loss (equation
-    7). If the other cell has several states, as the LSTM, Δ reads the last one, its cell c. w starts uniform in ±1/√n
-    (ours) and b at 1 (the paper's experiments).
+    7). If the other cell has several states, as the LSTM, Δ reads the last one, its cell c, as in the authors' code. w
+    starts uniform in ±1/√n (ours) and b at 1 (the authors' code).
 
     Args:
         budget: λ, the cost of a used step in the loss of training.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 USAGE = """usage: autapse reproduce list [PREFIX]
        autapse reproduce show ID
        autapse reproduce ID [--budget 10m] [options]
+       autapse reproduce ID-OR-FOLDER --seeds 5 [options]
        autapse reproduce FIGURE [--seed 0] [--results FOLDER]
        autapse reproduce report
 
@@ -44,6 +45,9 @@ class Reproduce:
     """Change a setting, as in --set training.learning_rate=0.001; can be given several times."""
     seed: int = 0
     """Seed of data, initial weights, order of batches and dropout."""
+    seeds: int | None = None
+    """Train with this many seeds, from `seed` on: the recipe, or every recipe below a folder. Results that are there
+    already are kept."""
     results: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("reproductions")
     """Folder for the results; the file is <paper>/results/<table>/… in it."""
     runs: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("runs/reproduce")
@@ -180,21 +184,35 @@ def _draw(figure: PaperFigure, args: DrawFigure) -> int:
 
 
 def _reproduce(name: str, args: Reproduce, words: list[str]) -> int:
-    from autapse.reproduce.recipe import find_recipe
+    from autapse.reproduce.recipe import find_recipe, recipes_below
+    from autapse.reproduce.result import result_path
 
     one_process_only("reproduce", "`autapse run`")
-    recipe = find_recipe(name)
-    budget = None if args.budget is None else seconds(args.budget)
-    overrides = dict(_setting(text) for text in args.set)
+    if args.seeds is None:
+        recipe = find_recipe(name)
+        path = result_path(args.results, recipe.id, args.seed)
+        if path.exists():
+            raise checks.InputError(
+                f"{path} exists already and is not overwritten. Remove it, or choose another --results."
+            )
+        return _train(recipe, args, words)
+    checks.integer("seeds", args.seeds, minimum=1)
+    recipes = recipes_below(name)
+    for seed in range(args.seed, args.seed + args.seeds):
+        for recipe in recipes:
+            if not result_path(args.results, recipe.id, seed).exists():
+                _train(recipe, replace(args, seed=seed), words)
+    return 0
+
+
+def _train(recipe: Recipe, args: Reproduce, words: list[str]) -> int:
+    """Train one recipe with one seed, and write its result."""
     from autapse.reproduce.result import result_path, write_result
     from autapse.reproduce.run import Plan
 
+    budget = None if args.budget is None else seconds(args.budget)
+    plan = Plan.of(recipe, budget, args.seed, dict(_setting(text) for text in args.set))
     path = result_path(args.results, recipe.id, args.seed)
-    if path.exists():
-        raise checks.InputError(
-            f"{path} exists already and is not overwritten. Remove it, or choose another --results."
-        )
-    plan = Plan.of(recipe, budget, args.seed, overrides)
     path.parent.mkdir(parents=True, exist_ok=True)  # fails before the training if the folder cannot be written
 
     from autapse.console import Console

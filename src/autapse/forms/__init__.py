@@ -4,6 +4,7 @@ from autapse.forms.activations import ACTIVATIONS, Activation, modrelu
 from autapse.forms.base import Affine, Form, Scanned, State
 from autapse.forms.chaos_free import ChaosFree
 from autapse.forms.complex import ComplexModulus
+from autapse.forms.crossing import Crossing
 from autapse.forms.delays import Delays
 from autapse.forms.gru import GatedRecurrent, GlobalGates
 from autapse.forms.integrated import INTEGRATORS, Integrated
@@ -23,6 +24,7 @@ __all__ = [
     "Affine",
     "ChaosFree",
     "ComplexModulus",
+    "Crossing",
     "Delays",
     "Form",
     "GatedRecurrent",
@@ -43,5 +45,5 @@ __all__ = [
 # The forms that have a kernel, in the order of native/src/abi.h.
 KERNELS[:] = (
     *(Leaky, Transitions, SharedGate, UpdateGate, GatedRecurrent, LongShortTerm, Delays, PreActivation),
-    *(LinearRecurrence, ChaosFree, ComplexModulus),
+    *(LinearRecurrence, ChaosFree, ComplexModulus, Crossing),
 )

@@ -139,4 +139,5 @@ def _apply(name: str, parameter: Tensor, kind: str, number: float | None) -> Non
     if kind in MATRICES and not fits:
         rule = f"use {kind} for {square}matrices only"
         checks.fail("initialisation", f"{rule}; {name} has shape {tuple(parameter.shape)}", f"{name}={kind}")
-    KINDS[kind][1](parameter, *(() if number is None else (number,)))
+    if not parameter.is_meta:  # a model without values, made to check a checkpoint
+        KINDS[kind][1](parameter, *(() if number is None else (number,)))

@@ -178,7 +178,8 @@ def find_recipe(name: str, root: Path | None = None) -> Recipe:
         _unknown(name, names)
     depth = name.count("/") + 2
     inside = dict.fromkeys("/".join(other.split("/")[:depth]) for other in below)
-    raise checks.InputError(f"recipe must be one of the {len(below)} below {name}: {', '.join(inside)}.")
+    rule = f"be one of the {len(below)} below {name}: {', '.join(inside)}"
+    raise checks.InputError(f"recipe must {rule}. To train all of them, add --seeds 1.")
 
 
 def read_recipe(root: Path, name: str) -> Recipe:

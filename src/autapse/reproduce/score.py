@@ -55,10 +55,9 @@ def solved(results: list[Result]) -> str:
     if not results:
         return NOT_RUN
     steps = [float(_steps_to_solve(one)) for one in results if one.ours]
-    if not steps:
-        return "no"
-    often = "yes" if len(steps) == len(results) else f"in {len(steps)} of {len(results)} runs"
-    return f"{often}, {statistics.fmean(steps):,.0f} steps"
+    of_one = "yes" if steps else "no"
+    often = of_one if len(results) == 1 else f"in {len(steps)} of {len(results)} runs"
+    return f"{often}, {statistics.fmean(steps):,.0f} steps" if steps else often
 
 
 def _steps_to_solve(result: Result) -> int:

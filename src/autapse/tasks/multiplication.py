@@ -17,7 +17,8 @@ from autapse.tasks.marked import Marked, Markers
 class Multiplication(Marked):
     """x_t = (u_t, m_t) with u_t uniform in [0, 1) and m_t = 1 at two steps i ≠ j, 0 elsewhere; y = u_i·u_j.
 
-    An answer is wrong if it differs from the product by more than `tolerance`. Training minimises the squared error.
+    An answer is wrong if it differs from the product by more than `tolerance`: 0.04 in Hochreiter & Schmidhuber, 0.2 in
+    the code of Pascanu et al. (2013), which counts squared errors above 0.04. Training minimises the squared error.
 
     Args:
         length: Steps T of every sequence.

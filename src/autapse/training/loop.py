@@ -165,7 +165,7 @@ class Loop:
         """Update the weights once. Returns the loss, the norm of its gradient, and the learning rate."""
         progress, settings = self.progress, self.settings
         indices = self.feed.sequences(progress.step)
-        torch.manual_seed(_seed(settings.seed, progress.step, self.world.rank))  # dropout of this step
+        self._seed_step()
         seconds = float(self.world.agree(progress.seconds)) if self._limit() else 0.0
         self.model.set_progress(reached(settings, progress.step, self.steps, seconds) / self.steps)
         loss = self._backward(indices)
@@ -181,6 +181,15 @@ class Loop:
         self.optimizer.zero_grad(set_to_none=True)
         self._average(seconds)
         return loss, norm, rate
+
+    def _seed_step(self) -> None:
+        """Begin the random numbers of this step, such as those of dropout."""
+        seed = _seed(self.settings.seed, self.progress.step, self.world.rank)
+        if self.settings.device == "cpu":
+            # torch.manual_seed also notes a call for each kind of device that is not in use, with the whole stack.
+            torch.default_generator.manual_seed(seed)
+        else:
+            torch.manual_seed(seed)
 
     def _limit(self) -> float | None:
         """The time limit of the training, in seconds."""
@@ -226,7 +235,7 @@ class Loop:
         settings = self.settings
 
         def evaluate(call: Callable[..., Any], sequences: Sequence[int]) -> Any:
-            torch.manual_seed(_seed(settings.seed, self.progress.step, self.world.rank))
+            self._seed_step()
             batch, mixed, count = self._batch(sequences)
             with augment.changed_inputs(self.model, self.amounts):
                 return self._output(batch, list(sequences), call), partial(self._loss, batch, mixed, count)

@@ -7,6 +7,7 @@
 #include "forms/chain.h"
 #include "forms/chaos_free.h"
 #include "forms/complex.h"
+#include "forms/crossing.h"
 #include "forms/gru.h"
 #include "forms/leaky.h"
 #include "forms/linear.h"
@@ -63,6 +64,7 @@ template <class T> Form<T>* make_form(const autapse_scan& p, Scratch& scratch) {
     case AUTAPSE_LINEAR: return make<LinearRecurrence<T>>(p, scratch);
     case AUTAPSE_CHAOS_FREE: return make<ChaosFree<T>>(p, scratch);
     case AUTAPSE_COMPLEX: return make<ComplexModulus<T>>(p, scratch);
+    case AUTAPSE_CROSSING: return make<Crossing<T>>(p, scratch);
     case AUTAPSE_UGRNN: return make<UpdateGate<T>>(p, scratch);
     case AUTAPSE_GRU:
         if (p.activation == AUTAPSE_MODRELU) return make<ResetAfter<T, ModRelu>>(p, scratch);
