@@ -26,7 +26,7 @@ class Diagnose(Trust):
     layer: int = 0
     """Which layer of a stack."""
     budget: float = 60.0
-    """Seconds. No probe is started after that, and long ones take fewer sequences or steps."""
+    """Seconds. Probes stop when the time is over, and say how far they got."""
     out: Path | None = None
     """Where the numbers are written as JSON; by default diagnosis.json in the run folder."""
 
@@ -39,7 +39,7 @@ class Diagnose(Trust):
 def main(words: list[str]) -> None:
     args = parse(Diagnose, "diagnose", words)
     from autapse.console import Console
-    from autapse.diagnostics.diagnosis import PROBES
+    from autapse.diagnostics.diagnosis import NO_TIME, PROBES
     from autapse.report.inside import FILE, diagnose_run
     from autapse.training import load_run
     from autapse.training.loading import check_data
@@ -62,5 +62,8 @@ def main(words: list[str]) -> None:
     files.write_json(where, found)
     for finding in found["findings"]:
         console.print(finding["sentence"])
+    late = [name for name, reason in found["skipped"].items() if reason.startswith(NO_TIME)]
+    if late:
+        console.print(f"No time was left for: {', '.join(late)}. More time: --budget {max(60, 2 * args.budget):g}")
     count, seconds = len(found["findings"]), found["seconds"]
     console.print(f"{count} numbers from {found['sequences']} sequences in {seconds:.1f} s: {where}")

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from autapse import checks
 from autapse.cells import Cell
+from autapse.diagnostics.deadline import groups
 from autapse.forms import Form, GlobalGates, State
 from autapse.layers import Recurrent
 from autapse.models import SequenceModel
@@ -20,7 +21,7 @@ from autapse.native.operands import KERNELS
 from autapse.sequences.lengths import checked_lengths, running
 
 Network = Recurrent | SequenceModel
-CHUNK = 1 << 23  # entries of the Jacobians that are in memory at a time
+CHUNK = 1 << 23  # numbers that are computed at a time, such as entries of Jacobians
 MOST_UNITS = 1024  # the largest state whose Jacobians are built as matrices
 TOO_LARGE = "Use gradient_flow(..., vectors=8), which needs no matrices."
 
@@ -149,18 +150,26 @@ def trajectory(network: Network, x: Any, lengths: Any = None, layer: int = 0, re
     """
     run, x, lengths = layer_input(network, x, lengths)
     cell = checked_cell(run, layer, reverse)
-    was_training = run.training
-    try:
-        _, _, states = run.eval()(x.transpose(0, 1) if run.batch_first else x, lengths=lengths, return_states=True)
-    finally:
-        run.train(was_training)
-    states = [tuple(s.transpose(0, 1) if run.batch_first else s for s in each) for each in states]
+    parts = [_states(run, x[:, rows], lengths[rows]) for rows in groups(len(lengths))]
+    states = [tuple(torch.cat(s, dim=1) for s in zip(*each, strict=True)) for each in zip(*parts, strict=True)]
+    count = states[layer][0].shape[1]
+    x, lengths = x[:, :count], lengths[:count]
     own = [s[:, :, int(reverse)] for s in states[layer]]
     inputs = x if layer == 0 else _outputs(run, layer - 1, states[layer - 1])
     if reverse:
         inputs, own = flipped(inputs, lengths), [flipped(s, lengths) for s in own]
     before, after = _carried(cell, own, inputs)
     return Trajectory(cell, inputs, cell.drive(inputs), before, after, lengths)
+
+
+def _states(run: Recurrent, x: Tensor, lengths: Tensor) -> list[tuple[Tensor, ...]]:
+    """The states [T, B, directions, H] of every layer, one tensor for each part of a state."""
+    was_training = run.training
+    try:
+        _, _, states = run.eval()(x.transpose(0, 1) if run.batch_first else x, lengths=lengths, return_states=True)
+    finally:
+        run.train(was_training)
+    return [tuple(s.transpose(0, 1) if run.batch_first else s for s in each) for each in states]
 
 
 def layer_input(network: Network, x: Any, lengths: Any = None) -> tuple[Recurrent, Tensor, Tensor]:
@@ -184,20 +193,25 @@ def layer_input(network: Network, x: Any, lengths: Any = None) -> tuple[Recurren
 
 def _seen(model: SequenceModel, run: Recurrent, x: Tensor, lengths: Any) -> tuple[Tensor, Any]:
     """What the layer of a model reads in the first call of a forward pass, in the layer's own layout."""
-    calls: list[tuple[Tensor, Any]] = []
-    handle = run.register_forward_pre_hook(
-        lambda _, args, keywords: calls.append((args[0], keywords.get("lengths"))), with_kwargs=True
-    )
+
+    def stop(_: Any, args: Any, keywords: Any) -> None:
+        raise _Reached(args[0], keywords.get("lengths"))
+
+    handle = run.register_forward_pre_hook(stop, with_kwargs=True)
     was_training = model.training
     try:
         with torch.no_grad():
             model.eval().carry(x, lengths)
+    except _Reached as read:
+        return read.args
     finally:
         handle.remove()
         model.train(was_training)
-    if not calls:
-        checks.fail("network", "read its input with a recurrent layer", type(model).__name__)
-    return calls[0]
+    return checks.fail("network", "read its input with a recurrent layer", type(model).__name__)
+
+
+class _Reached(Exception):  # noqa: N818
+    """The input of a layer, and the lengths. It ends a forward pass of which nothing else is needed."""
 
 
 def recurrent_of(network: Any) -> Recurrent:

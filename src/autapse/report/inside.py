@@ -38,7 +38,7 @@ def diagnose_run(
         split: the split whose sequences are used.
         sequences: how many.
         layer: which layer of a stack.
-        budget: seconds. No probe is started after that.
+        budget: seconds. Probes stop when the time is over.
         notify: is called with the name of each probe before it starts.
 
     Returns:
