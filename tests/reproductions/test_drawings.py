@@ -32,7 +32,7 @@ def test_a_figure_is_written_as_png_svg_and_json(tmp_path: Path, capsys: pytest.
     text = said(capsys, "reproduce", "ernn/figure5", "--results", str(tmp_path))
     place = tmp_path / "ernn" / "figures" / "figure5"
     result = FigureResult.from_json(json.loads(place.with_suffix(".json").read_text()))
-    assert text.splitlines()[:2] == [f"the paper: {result.paper}", f"ours: {result.ours}"]
+    assert text.splitlines()[:3] == [result.caption, f"the paper: {result.paper}", f"ours: {result.ours}"]
     assert "The claim holds here." in text
     assert result.command == "autapse reproduce ernn/figure5"
     assert place.with_suffix(".png").read_bytes()[1:4] == b"PNG"

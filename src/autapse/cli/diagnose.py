@@ -39,8 +39,8 @@ class Diagnose(Trust):
 def main(words: list[str]) -> None:
     args = parse(Diagnose, "diagnose", words)
     from autapse.console import Console
-    from autapse.diagnostics.diagnosis import NO_TIME, PROBES
-    from autapse.report.inside import FILE, diagnose_run
+    from autapse.diagnostics.diagnosis import PROBES
+    from autapse.report.inside import FILE, cut_short, diagnose_run
     from autapse.training import load_run
     from autapse.training.loading import check_data
 
@@ -62,8 +62,7 @@ def main(words: list[str]) -> None:
     files.write_json(where, found)
     for finding in found["findings"]:
         console.print(finding["sentence"])
-    late = [name for name, reason in found["skipped"].items() if reason.startswith(NO_TIME)]
-    if late:
-        console.print(f"No time was left for: {', '.join(late)}. More time: --budget {max(60, 2 * args.budget):g}")
+    if late := cut_short(found):
+        console.print(f"Too little time for: {', '.join(late)}. More time: --budget {max(60, 2 * args.budget):g}")
     count, seconds = len(found["findings"]), found["seconds"]
     console.print(f"{count} numbers from {found['sequences']} sequences in {seconds:.1f} s: {where}")

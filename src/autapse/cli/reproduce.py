@@ -171,7 +171,7 @@ def _draw(figure: PaperFigure, args: DrawFigure) -> int:
     with Console(stderr=True).working(f"drawing {figure.id}"):
         result = draw_figure(figure, args.seed, args.results)
     outcome = {True: "holds here", False: "does not hold here", None: "cannot be told yet"}[result.holds]
-    lines = [f"the paper: {result.paper}", f"ours: {result.ours}", f"The claim {outcome}. {result.caption}"]
+    lines = [result.caption, f"the paper: {result.paper}", f"ours: {result.ours}", f"The claim {outcome}."]
     place = path_of(args.results, figure.id)
     lines.append(f"{place}.svg, .png, .json")
     for line in lines:

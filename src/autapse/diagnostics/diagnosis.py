@@ -170,8 +170,10 @@ def _loss(subject: _Subject) -> Iterator[Finding]:
     found = loss_gradient(subject.model, subject.x, subject.loss, subject.lengths)
     norm = found.norm[subject.layer * recurrent_of(subject.model).directions]
     per_step = norm.sum(1) / np.maximum(1, (np.arange(len(norm))[:, None] < found.lengths).sum(1))
-    ratio = float(per_step[0] / per_step.max()) if per_step.max() else math.nan
-    text = f"The loss depends on the first state with {ratio:.2g} of the strength that its strongest step has."
+    strongest = int(per_step.argmax())
+    ratio = float(per_step[0] / per_step[strongest]) if per_step[strongest] else math.nan
+    text = f"The gradient of the loss at the first state is {ratio:.2g} of the largest one, at step {strongest + 1}."
+    text = text if strongest else "The gradient of the loss is largest at the first state."
     yield Finding("loss_gradient_at_start", ratio, text)
 
 
@@ -187,7 +189,7 @@ def _lyapunov(subject: _Subject) -> Iterator[Finding]:
 def _memory(subject: _Subject) -> Iterator[Finding]:
     found = linear_memory(subject.model, subject.x, **subject.given)
     reach, longest = found.reach(), int(found.lags[-1])
-    text = f"Half of the variance of an input can be read from the state up to {reach} steps later"
+    text = f"Half of the variance of an input can be read from the state up to {_many(reach, 'step')} later"
     text = "A linear map reads only the present input from the state" if reach == 0 else text
     text = "A linear map cannot read the input from the state" if reach < 0 else text
     yield Finding("linear_memory", reach, f"{text} (lags up to {longest} were tried).")
@@ -219,6 +221,7 @@ def _lesions(subject: _Subject) -> Iterator[Finding]:
     worst = int(np.argmax(found.change))
     value, step = float(found.change[worst]), int(found.steps[worst]) + 1
     text = f"Without one step the score becomes worse by {value:.3g} at most, at step {step}"
+    text = text if value > 0 else "The score does not become worse if one step is left out"
     yield Finding("lesion", value, f"{text} (intact: {found.intact:.3g}).")
 
 

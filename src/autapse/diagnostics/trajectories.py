@@ -225,6 +225,15 @@ def recurrent_of(network: Any) -> Recurrent:
     return run
 
 
+def cell_of(network: Any, layer: int = 0) -> Any:
+    """A cell itself, or that of a layer of a network, forwards."""
+    if not isinstance(network, Recurrent | SequenceModel):
+        return network
+    run = recurrent_of(network)
+    checks.integer("layer", layer, minimum=0, maximum=run.num_layers - 1)
+    return run.cells[f"l{layer}"]
+
+
 def checked_cell(run: Recurrent, layer: int = 0, reverse: bool = False) -> Cell:
     """The cell of a layer and a direction. An error if its states are not steps from one to the next."""
     checks.integer("layer", layer, minimum=0, maximum=run.num_layers - 1)

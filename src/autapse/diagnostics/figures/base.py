@@ -84,7 +84,8 @@ def finish(axes: Any, xlabel: str, ylabel: str, log: bool = False, title: str = 
         axes.set_ylim(max(low, DECADES * largest), min(high, 100 * largest))
     axes.grid(alpha=0.3)
     if axes.get_legend_handles_labels()[1]:
-        axes.legend(fontsize="small")
+        for handle in axes.legend(fontsize="small").legend_handles:
+            handle.set_alpha(1)  # of pale points too
     return axes
 
 
