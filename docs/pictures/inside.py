@@ -82,23 +82,24 @@ def look(model: Any) -> Probed:
         loss_gradient(model, x, error),
         jacobian_spectrum(model, x[:4], steps=[100, 200, 300]),
         replace(read, r2=read.r2[:, :1]),  # the numbers; the other feature is the mark
-        lesion(model, x, error, steps=range(400)),
+        lesion(model, x, error, steps=range(0, 400, 4)),
     )
 
 
-def facts(found: Probed) -> dict[str, str]:
+def facts(found: Probed) -> dict[str, float]:
     """The numbers of a network in the text of the page."""
     norm = found.loss.norm[0].mean(1)
     return {
-        "factor per step": f"{found.flow.rate:.3f}",
-        "steps with 1 % of a gradient": str(found.flow.reach()),
-        "first state": f"{norm[0]:.2g}",
-        "last state": f"{norm[-1]:.2g}",
-        "radius": f"{found.spectrum.radius.mean():.3f}",
-        "memory": str(found.memory.reach()),
-        "intact": f"{found.lesion.intact:.4f}",
-        "mean lesion": f"{found.lesion.score.mean():.4f}",
-        "worst lesion": f"{found.lesion.score.max():.4f}",
+        "factor per step": found.flow.rate,
+        "steps with 1 % of a gradient": found.flow.reach(),
+        "gradient at the last step": norm[-1],
+        "gradient at the first step": norm[0],
+        "radius": found.spectrum.radius.mean(),
+        "steps that can be read": found.memory.reach(),
+        "R² of the present number": found.memory.r2[0, 0],
+        "error": found.lesion.intact,
+        "error without a step": found.lesion.score.mean(),
+        "error without the worst step": found.lesion.score.max(),
     }
 
 
