@@ -81,7 +81,8 @@ def finish(axes: Any, xlabel: str, ylabel: str, log: bool = False, title: str = 
             (float(np.nanmax(line.get_ydata())) for line in axes.get_lines() if len(line.get_ydata())), default=1
         )
         low, high = axes.get_ylim()
-        axes.set_ylim(max(low, DECADES * largest), min(high, 100 * largest))
+        if low < DECADES * largest or high > 100 * largest:  # fixed limits would cut later curves off
+            axes.set_ylim(max(low, DECADES * largest), min(high, 100 * largest))
     axes.grid(alpha=0.3)
     if axes.get_legend_handles_labels()[1]:
         for handle in axes.legend(fontsize="small").legend_handles:
