@@ -79,7 +79,7 @@ def test_equilibria_and_implicit_networks() -> None:
     midpoint = Classifier("implicitmidpoint:step=0.1", 2, 3, hidden_size=5)  # ‖ε/2·φ′·M‖ is far below 1
     assert found_in(midpoint, torch.randn(4, 12, 2), [12, 3, 0, 7])[0]["contraction"].value == 1
     numbers, skipped = found_in(Classifier("implicitgru", 2, 3, hidden_size=5), torch.randn(4, 12, 2))
-    assert set(numbers) == {"evaluations", "spread"}
+    assert set(numbers) == {"evaluations", "spread", "linear_memory", "dead_units"}
     assert "take steps from one state to the next" in skipped["gradient flow"]
 
 

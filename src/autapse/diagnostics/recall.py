@@ -12,7 +12,7 @@ from torch import Tensor
 
 from autapse import checks
 from autapse.diagnostics.deadline import is_over
-from autapse.diagnostics.trajectories import CHUNK, Network, Trajectory, array, trajectory
+from autapse.diagnostics.trajectories import CHUNK, Network, Trajectory, array, states_along
 
 LAGS = 64  # lags by default
 
@@ -66,7 +66,7 @@ def linear_memory(
     >>> found.r2.shape, bool(found.r2[0, 0] > found.r2[19, 0])
     ((20, 1), True)
     """
-    path = trajectory(network, x, lengths, layer, reverse)
+    path = states_along(network, x, lengths, layer, reverse)
     chosen = _lags(lags, path.steps)
     checks.number("ridge", ridge, low=0.0)
     states, targets, fitted = _rows(path, chosen)

@@ -148,8 +148,15 @@ def trajectory(network: Network, x: Any, lengths: Any = None, layer: int = 0, re
     >>> path.after.shape, path.jacobians(torch.tensor([0, 5]), torch.tensor([0, 1])).shape
     (torch.Size([10, 2, 8]), torch.Size([2, 8, 8]))
     """
+    checked_cell(recurrent_of(network), layer, reverse)
+    return states_along(network, x, lengths, layer, reverse)
+
+
+@torch.no_grad()
+def states_along(network: Network, x: Any, lengths: Any = None, layer: int = 0, reverse: bool = False) -> Trajectory:
+    """As `trajectory`, also for networks that look ahead. Their states are no steps: only the states are to be read."""
     run, x, lengths = layer_input(network, x, lengths)
-    cell = checked_cell(run, layer, reverse)
+    cell = _cell(run, layer, reverse)
     parts = [_states(run, x[:, rows], lengths[rows]) for rows in groups(len(lengths))]
     states = [tuple(torch.cat(s, dim=1) for s in zip(*each, strict=True)) for each in zip(*parts, strict=True)]
     count = states[layer][0].shape[1]
@@ -236,12 +243,17 @@ def cell_of(network: Any, layer: int = 0) -> Any:
 
 def checked_cell(run: Recurrent, layer: int = 0, reverse: bool = False) -> Cell:
     """The cell of a layer and a direction. An error if its states are not steps from one to the next."""
-    checks.integer("layer", layer, minimum=0, maximum=run.num_layers - 1)
-    if checks.boolean("reverse", reverse) and not run.bidirectional:
-        checks.fail("reverse", "be False for a network that reads in one direction", reverse)
+    cell = _cell(run, layer, reverse)
     if run.looks_ahead:
         remedy = "Use implicit_spread and implicit_solves."
         checks.fail("network", "take steps from one state to the next", run.cell_class.__name__, remedy)
+    return cell
+
+
+def _cell(run: Recurrent, layer: int, reverse: bool) -> Cell:
+    checks.integer("layer", layer, minimum=0, maximum=run.num_layers - 1)
+    if checks.boolean("reverse", reverse) and not run.bidirectional:
+        checks.fail("reverse", "be False for a network that reads in one direction", reverse)
     return run.cells[run._key(layer, int(reverse))]
 
 
