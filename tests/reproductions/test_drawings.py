@@ -51,7 +51,7 @@ def test_figures_are_listed_beside_tables(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_mistakes_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "ernn/figure99" in mistake(capsys, "reproduce", "ernn/figure99")
+    assert "Did you mean 'ernn/figure9'?" in mistake(capsys, "reproduce", "ernn/figure99")
     assert "seed" in mistake(capsys, "reproduce", "ernn/figure5", "--seed", "-1")
     assert "--budget" in mistake(capsys, "reproduce", "ernn/figure5", "--budget", "1m")
     (tmp_path / "taken").write_text("a file")

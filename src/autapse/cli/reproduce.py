@@ -88,10 +88,13 @@ def main(words: list[str]) -> int:
     if name == "report":
         return _report(parse(Report, "reproduce report", rest))
     if name.count("/") == 1:  # a recipe has more parts
-        from autapse.reproduce.drawings.registry import figures_below
+        from autapse.reproduce.drawings.registry import FIGURES
 
-        for figure in figures_below(name):
-            return _draw(figure, parse(DrawFigure, f"reproduce {name}", rest))
+        if name in FIGURES:
+            return _draw(FIGURES[name], parse(DrawFigure, f"reproduce {name}", rest))
+        if "/figure" in name:
+            remedy = checks.closest(name, FIGURES) or "`autapse reproduce list` shows them."
+            checks.fail("figure", "be the id of a figure", name, remedy)
     return _reproduce(name, parse(Reproduce, f"reproduce {name}", rest), words)
 
 

@@ -78,12 +78,12 @@ def lesion(
     try:
         model.eval()
         is_over()
-        intact = float(score(model.carry(x, lengths)[0]))
+        intact = _number(score(model.carry(x, lengths)[0]))
         scores: dict[int, float] = {}
         for step in _far_apart(chosen):
             if is_over(len(scores), len(chosen), "steps"):
                 break
-            scores[step] = float(score(model.carry(*change(x, known, step))[0]))
+            scores[step] = _number(score(model.carry(*change(x, known, step))[0]))
     finally:
         model.train(was_training)
     tried = sorted(scores)
@@ -94,6 +94,14 @@ def _steps(steps: Sequence[int] | None, count: int) -> list[int]:
     if steps is None:
         return sorted({round(step) for step in np.linspace(0, count - 1, min(STEPS, count))})
     return [checks.integer("steps", step, minimum=0, maximum=count - 1) for step in steps]
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, RuntimeError):
+        got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+        checks.fail("score", "return a single number", got)
 
 
 def _far_apart(steps: list[int]) -> list[int]:

@@ -166,6 +166,8 @@ def states_along(network: Network, x: Any, lengths: Any = None, layer: int = 0, 
     if reverse:
         inputs, own = flipped(inputs, lengths), [flipped(s, lengths) for s in own]
     before, after = _carried(cell, own, inputs)
+    if not bool((after.isfinite().all(-1) | ~running(lengths, len(after))).all()):
+        checks.fail("x", "lead to finite states", "NaN or infinity", "Check the input and the weights.")
     return Trajectory(cell, inputs, cell.drive(inputs), before, after, lengths)
 
 
@@ -182,7 +184,10 @@ def _states(run: Recurrent, x: Tensor, lengths: Tensor) -> list[tuple[Tensor, ..
 def layer_input(network: Network, x: Any, lengths: Any = None) -> tuple[Recurrent, Tensor, Tensor]:
     """The recurrent layer of a network, its input [T, B, D], and the lengths [B]."""
     run = recurrent_of(network)
-    x = torch.as_tensor(x)
+    try:
+        x = torch.as_tensor(x)
+    except (TypeError, ValueError):
+        checks.fail("x", "be a tensor or an array of numbers", type(x).__name__, kind=checks.KindError)
     if isinstance(network, SequenceModel):
         x, lengths = _seen(network, run, x, lengths)
     if x.dim() == 2:
