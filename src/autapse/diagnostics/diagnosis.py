@@ -33,7 +33,6 @@ from autapse.solve import Newton
 
 WORK = 4e11  # multiplications of the Jacobian products; for larger networks fewer sequences are used
 RATE = 5e9  # multiplications per second that the number of sequences is chosen by
-PART = 0.5  # of the time that is left, for one probe
 ENTRIES = 1 << 20  # of the matrices whose norms are computed at a time
 SHARE = 0.01  # of a gradient that still counts
 NO_TIME = "no time left"  # the reason of a probe that was skipped begins with this
@@ -113,8 +112,8 @@ def diagnose(
         loss: the loss as a function of the model's output; None leaves out the gradient of the loss.
         score: a score as a function of the output, such as a share of errors; None leaves out the lesions.
         layer: which layer of a stack.
-        budget: seconds. A probe gets half of the time that is left. When that is over, it stops at the next step, and
-            its sentences say how far it got.
+        budget: seconds. A probe gets up to twice its even share of the time that is left. When that is over, it stops
+            at the next step, and its sentences say how far it got.
         notify: is called with the name of each probe before it starts or is skipped.
 
     Returns:
@@ -134,11 +133,11 @@ def diagnose(
     findings: list[Finding] = []
     skipped: dict[str, str] = {}
     cut: dict[str, str] = {}
-    for name, probe in PROBES.items():
+    for waiting, (name, probe) in zip(range(len(PROBES), 0, -1), PROBES.items(), strict=True):
         if notify is not None:
             notify(name)
         try:
-            with within(PART * (began + budget - time.monotonic())) as deadline:
+            with within((began + budget - time.monotonic()) * 2 / (waiting + 1)) as deadline:
                 is_over()
                 known = list(probe(subject))
             if deadline.cut:
