@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 import autapse
 from autapse.checks import InputError
+from autapse.diagnostics import alignment, convergence_order, inner_residuals, learned_rates
 from autapse.diagnostics.contraction import contraction
 from tolerance import close
 
@@ -118,3 +120,23 @@ def test_the_tanh_rule_contracts_but_at_its_singular_point() -> None:
 def test_errors(make: Any, message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         make()
+
+
+def test_models_and_sequences_of_different_length() -> None:
+    """The same numbers as for the layer of the model, and for the short sequence alone."""
+    model = autapse.models.Classifier("ernn:inner_steps=2", D, 3, hidden_size=H).double()
+    x = draw().transpose(0, 1)
+    found, whole = contraction(model, x, lengths=[T, 2]), contraction(model.layer, x)
+    alone = contraction(model.layer, x[1:, :2])
+    close(found.norm[:, 0], whole.norm[:, 0])
+    close(found.norm[:2, 1], alone.norm[:, 0])
+    assert found.norm[2:, 1].isnan().all()
+    assert f"of {T + 2} steps" in found.words()
+    residuals = inner_residuals(model, x, lengths=[T, 2])
+    assert np.isnan(residuals.residual[:, 2:, 1]).all()
+    np.testing.assert_allclose(residuals.residual[:, :2, 1:], inner_residuals(model.layer, x[1:, :2]).residual)
+    assert not residuals.converged[2:, 1].any()
+    assert learned_rates(model).eta.shape == (1, 1)
+    np.testing.assert_array_equal(alignment(model).singular_values, alignment(model.layer).singular_values)
+    ode = autapse.models.Classifier("antisymmetric", D, 3, hidden_size=H)
+    assert convergence_order(ode, torch.ones(1, D)).order == pytest.approx(1, abs=0.2)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ import torch
 
 import autapse
 from autapse.checks import InputError
-from autapse.diagnostics import diagnosis as looking
 from autapse.diagnostics import dual_gates, gradient_flow, lesion, linear_memory, saturation
 from autapse.diagnostics.diagnosis import PROBES, diagnose
 from autapse.diagnostics.trajectories import trajectory
@@ -81,7 +79,7 @@ def test_equilibria_and_implicit_networks() -> None:
     midpoint = Classifier("implicitmidpoint:step=0.1", 2, 3, hidden_size=5)  # ‖ε/2·φ′·M‖ is far below 1
     assert found_in(midpoint, torch.randn(4, 12, 2), [12, 3, 0, 7])[0]["contraction"].value == 1
     numbers, skipped = found_in(Classifier("implicitgru", 2, 3, hidden_size=5), torch.randn(4, 12, 2))
-    assert set(numbers) == {"evaluations", "spread"}
+    assert set(numbers) == {"evaluations", "spread", "linear_memory", "dead_units"}
     assert "take steps from one state to the next" in skipped["gradient flow"]
 
 
@@ -108,7 +106,8 @@ def test_a_budget_and_what_is_written() -> None:
     assert set(nothing.skipped) == set(PROBES)
     assert nothing.skipped["units"] == "no time left of 0 s"
     written = diagnose(model, torch.randn(X)).to_json()
-    assert set(written) == {"findings", "skipped", "seconds"}
+    assert set(written) == {"findings", "skipped", "cut", "seconds"}
+    assert not written["cut"]
     assert set(written["findings"][0]) == {"name", "value", "sentence"}
 
 
@@ -126,18 +125,17 @@ def test_errors(make: Any, message: str) -> None:
         make()
 
 
-def test_long_probes_do_less_if_time_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The time of a forward pass decides how many steps are left out; the time that is left, how many sequences."""
-    clock = iter(range(0, 10_000, 1))  # each look at the clock is a second later
-    monkeypatch.setattr(looking, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))
-    model = Regressor("gru", 2, 1, hidden_size=8)
-    x = torch.randn(16, 100, 2)
-    few = looking._Subject(model, x, None, None, None, 0, end=41.0)
-    steps = looking._some_steps(few)  # 1 s for a pass, half of 39 s are left
-    assert steps is not None
-    assert len(steps) == 19
-    assert (steps[0], steps[-1]) == (0, 99)
-    assert looking._some_steps(looking._Subject(model, x, None, None, None, 0)) is None
-    monkeypatch.setattr(looking, "RATE", 100 * 8**3 / 2)  # half a sequence per second
-    rest = looking._Subject(model, x, None, None, None, 0, end=50.0)
-    assert 2 <= len(rest.few[0]) < 16
+def test_a_budget_cuts_probes_short(ticking: None) -> None:
+    """Each look at the clock is a second later: no probe takes more looks than it has seconds."""
+    model, x, y = Regressor("gru", 2, 1, hidden_size=5), torch.randn(16, 60, 2), torch.randn(16, 1)
+    goal = {name: lambda output: (output - y).square().mean() for name in ("loss", "score")}
+    diagnosis = diagnose(model, x, **goal, budget=120.0)
+    assert re.fullmatch(r"\d+ of 60 steps", diagnosis.cut["gradient flow"])
+    lag = diagnosis.cut["gradient flow"].split()[0]
+    first = diagnosis.findings[0].sentence
+    assert first.startswith(f"Gradients over {lag} steps")
+    assert first.endswith(f"(Cut short by the budget: {lag} of 60 steps.)")
+    assert diagnosis.seconds < 120 + 3 * len(PROBES)  # a probe that has no time looks at the clock too
+    skipped = {name for name, reason in diagnosis.skipped.items() if "no time left of 120 s" in reason}
+    assert skipped
+    assert diagnosis.to_json()["cut"] == diagnosis.cut

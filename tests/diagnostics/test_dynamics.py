@@ -239,6 +239,10 @@ def test_the_plane_of_principal_components() -> None:
     np.testing.assert_allclose(portrait.explained, variances[:2] / variances.sum())
     assert portrait.paths.shape == (6, 4, 2)
     assert portrait.axes == ("component 1", "component 2")
+    width = np.abs(phase_portrait(layer, x, steps=1).grid).max()  # that of the states along x
+    away = 2 * layer(x)[0].detach()[-1]
+    seen = phase_portrait(layer, x, starts=away + 5 * width)
+    assert np.abs(seen.grid).max() == pytest.approx(min(3 * width, np.abs(seen.paths).max()))
 
 
 # Loss surfaces --------------------------------------------------------------------------------------------------------

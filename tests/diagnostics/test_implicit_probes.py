@@ -13,6 +13,8 @@ from torch import Tensor
 import autapse
 from autapse import solve
 from autapse.checks import InputError
+from autapse.diagnostics.classes import discrimination
+from autapse.diagnostics.estimation import iterative_estimation
 from autapse.diagnostics.implicit import implicit_solves, implicit_spread
 from autapse.diagnostics.recall import linear_memory
 from autapse.diagnostics.units import saturation
@@ -163,3 +165,17 @@ def test_linear_memory_against_least_squares_of_numpy() -> None:
 def test_errors(make: Any, message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         make()
+
+
+def test_states_of_an_implicit_network() -> None:
+    """Probes that read states only, against the outputs of the layer."""
+    layer, x, lengths = autapse.ImplicitGRU(D, H, **DOUBLE).eval(), draw(), [10, 4, 7]
+    output = layer(x, lengths=lengths)[0].detach()
+    valid = torch.cat([output[:n, b] for b, n in enumerate(lengths)]).numpy()
+    np.testing.assert_allclose(saturation(layer, x, lengths).deviation, valid.std(0))
+    ends = output[[9, 3, 6], range(B)]
+    to_end = iterative_estimation(layer, x, lengths).to_end
+    np.testing.assert_allclose(to_end[0], (output[0] - ends).mean())
+    classes = discrimination(layer, x, [0, 0, 1], lengths)
+    np.testing.assert_allclose(classes.within[3], (output[3, 0] - output[3, 1]).norm())
+    assert linear_memory(layer, x, lags=[0]).r2.shape == (1, D)

@@ -199,6 +199,7 @@ def test_distances_of_weights() -> None:
             "kind must be one of leave_out, exch",
         ),
         (lambda: lesion(Classifier("gru", D, 2), draw(4, 1), torch.sum), "x must have shape (B, T, D) with at least"),
+        (lambda: lesion(Classifier("gru", D, 2), torch.zeros(4, 5, D), list), "score must return a single number"),
         (lambda: discrimination(autapse.GRU(D, H, **DOUBLE), draw(), [0, 1]), "classes must have one class per"),
         (
             lambda: discrimination(autapse.GRU(D, H, **DOUBLE), draw(), [0] * B),

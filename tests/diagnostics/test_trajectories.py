@@ -129,6 +129,8 @@ def test_of_a_model() -> None:
         (lambda: trajectory(autapse.GRU(D, H), torch.zeros(4, 0, D)), "x must have at least one sequence with a step"),
         (lambda: trajectory(autapse.GRU(D, H), torch.zeros(4, 2, D), [0, 0]), "x must have at least one sequence"),
         (lambda: trajectory(autapse.GRU(D, H), torch.zeros(4, 2, 9)), "with D = "),
+        (lambda: trajectory(autapse.GRU(D, H), torch.full((4, 2, D), torch.nan)), "x must lead to finite states"),
+        (lambda: trajectory(autapse.GRU(D, H), "words"), "x must be a tensor or an array of numbers"),
         (lambda: trajectory(autapse.GRU(D, H), torch.zeros(4, 2, D), layer=1), "layer must be an integer"),
         (lambda: trajectory(autapse.GRU(D, H), torch.zeros(4, 2, D), reverse=True), "reverse must be False"),
         (

@@ -32,7 +32,7 @@ def test_a_figure_is_written_as_png_svg_and_json(tmp_path: Path, capsys: pytest.
     text = said(capsys, "reproduce", "ernn/figure5", "--results", str(tmp_path))
     place = tmp_path / "ernn" / "figures" / "figure5"
     result = FigureResult.from_json(json.loads(place.with_suffix(".json").read_text()))
-    assert text.splitlines()[:2] == [f"the paper: {result.paper}", f"ours: {result.ours}"]
+    assert text.splitlines()[:3] == [result.caption, f"the paper: {result.paper}", f"ours: {result.ours}"]
     assert "The claim holds here." in text
     assert result.command == "autapse reproduce ernn/figure5"
     assert place.with_suffix(".png").read_bytes()[1:4] == b"PNG"
@@ -51,7 +51,7 @@ def test_figures_are_listed_beside_tables(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_mistakes_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "ernn/figure99" in mistake(capsys, "reproduce", "ernn/figure99")
+    assert "Did you mean 'ernn/figure9'?" in mistake(capsys, "reproduce", "ernn/figure99")
     assert "seed" in mistake(capsys, "reproduce", "ernn/figure5", "--seed", "-1")
     assert "--budget" in mistake(capsys, "reproduce", "ernn/figure5", "--budget", "1m")
     (tmp_path / "taken").write_text("a file")
@@ -129,8 +129,7 @@ def test_figures_of_adding_and_images_are_drawn(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(rin, "LENGTHS", (5, 8))
     small = {"task__train_size": 320, "training__epochs": 2, "training__eval_every": 10}
     monkeypatch.setattr(rin, "ADDING", rin.ADDING | small)
-    monkeypatch.setitem(rin.EPOCHS, "estimation", 0.1)
-    monkeypatch.setitem(rin.EPOCHS, "curves", 0.3)
+    monkeypatch.setitem(rin.EPOCHS, "images", 0.3)
     for name in ("figure2", "figure5", "figure9"):
         result = draw_figure(FIGURES[f"rin/{name}"], 0, tmp_path)
         assert result.numbers

@@ -26,7 +26,7 @@ class Diagnose(Trust):
     layer: int = 0
     """Which layer of a stack."""
     budget: float = 60.0
-    """Seconds. No probe is started after that, and long ones take fewer sequences or steps."""
+    """Seconds. Probes stop when the time is over, and say how far they got."""
     out: Path | None = None
     """Where the numbers are written as JSON; by default diagnosis.json in the run folder."""
 
@@ -40,7 +40,7 @@ def main(words: list[str]) -> None:
     args = parse(Diagnose, "diagnose", words)
     from autapse.console import Console
     from autapse.diagnostics.diagnosis import PROBES
-    from autapse.report.inside import FILE, diagnose_run
+    from autapse.report.inside import FILE, cut_short, diagnose_run
     from autapse.training import load_run
     from autapse.training.loading import check_data
 
@@ -62,5 +62,7 @@ def main(words: list[str]) -> None:
     files.write_json(where, found)
     for finding in found["findings"]:
         console.print(finding["sentence"])
+    if late := cut_short(found):
+        console.print(f"Too little time for: {', '.join(late)}. More time: --budget {max(60, 2 * args.budget):g}")
     count, seconds = len(found["findings"]), found["seconds"]
     console.print(f"{count} numbers from {found['sequences']} sequences in {seconds:.1f} s: {where}")

@@ -30,7 +30,7 @@ class ReportArguments(Trust):
     diagnose: bool = True
     """Run the probes of `autapse diagnose` for runs that have no diagnosis yet."""
     budget: float = 60.0
-    """Seconds for the probes of all runs together. No probe is started after that."""
+    """Seconds for the probes of all runs together. Probes stop when the time is over."""
 
     def __post_init__(self) -> None:
         checks.number("budget", self.budget, low=0.0)

@@ -92,10 +92,13 @@ def main(words: list[str]) -> int:
     if name == "report":
         return _report(parse(Report, "reproduce report", rest))
     if name.count("/") == 1:  # a recipe has more parts
-        from autapse.reproduce.drawings.registry import figures_below
+        from autapse.reproduce.drawings.registry import FIGURES
 
-        for figure in figures_below(name):
-            return _draw(figure, parse(DrawFigure, f"reproduce {name}", rest))
+        if name in FIGURES:
+            return _draw(FIGURES[name], parse(DrawFigure, f"reproduce {name}", rest))
+        if "/figure" in name:
+            remedy = checks.closest(name, FIGURES) or "`autapse reproduce list` shows them."
+            checks.fail("figure", "be the id of a figure", name, remedy)
     return _reproduce(name, parse(Reproduce, f"reproduce {name}", rest), words)
 
 
@@ -175,7 +178,7 @@ def _draw(figure: PaperFigure, args: DrawFigure) -> int:
     with Console(stderr=True).working(f"drawing {figure.id}"):
         result = draw_figure(figure, args.seed, args.results)
     outcome = {True: "holds here", False: "does not hold here", None: "cannot be told yet"}[result.holds]
-    lines = [f"the paper: {result.paper}", f"ours: {result.ours}", f"The claim {outcome}. {result.caption}"]
+    lines = [result.caption, f"the paper: {result.paper}", f"ours: {result.ours}", f"The claim {outcome}."]
     place = path_of(args.results, figure.id)
     lines.append(f"{place}.svg, .png, .json")
     for line in lines:

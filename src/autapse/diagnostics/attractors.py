@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,12 +13,15 @@ from torch import Tensor
 
 from autapse import checks
 from autapse.cells import Cell
+from autapse.diagnostics.deadline import OutOfTime, is_over, time_left
 from autapse.diagnostics.trajectories import Network, array, trajectory
 from autapse.solve import Newton
 from autapse.solve.direct import Direct
 from autapse.solve.step_system import StepSystem
 
 STARTS = 128
+TOGETHER = 8  # starts that are solved at a time before a deadline
+ENTRIES = 1 << 20  # of the matrices whose eigenvalues are computed at a time
 ITERATIONS = 60
 ATOL = 1e-10  # of a fixed point, in float64
 
@@ -89,15 +93,13 @@ def fixed_points(
         rule = f"have one value per feature that the cell reads, shape ({cell.input_size},)"
         checks.fail("at", rule, tuple(constant.shape), kind=checks.ShapeError)
     first = _starts(path.before[path.running].double(), path.before[0, 0].double(), starts, seed)
-    h, speed, system = _solved(cell, constant, first)
-    points, speed, found = _distinct(h[speed <= slow], speed[speed <= slow], apart)
-    jacobians = _Autonomous(cell).feedback(points, points, system.u[: len(points)], system.weights)
-    eigenvalues = torch.linalg.eigvals(jacobians)
-    eigenvalues = eigenvalues.gather(-1, eigenvalues.abs().argsort(dim=-1, descending=True))
-    fixed = speed <= 10 * ATOL * (1 + points.norm(dim=1))
-    return FixedPoints(
-        array(points), array(speed), array(fixed), array(eigenvalues), array(found), len(first), array(constant)
-    )
+    h, speed = _solved(cell, constant, first)
+    points, slowness, found = _distinct(h[speed <= slow], speed[speed <= slow], apart)
+    eigenvalues = _eigenvalues(cell, constant, points)
+    known = slice(len(eigenvalues))
+    fixed = slowness <= 10 * ATOL * (1 + points.norm(dim=1))
+    shown = (array(each[known]) for each in (points, slowness, fixed, eigenvalues, found))
+    return FixedPoints(*shown, starts=len(h), at=array(constant))
 
 
 class _Autonomous:
@@ -109,6 +111,7 @@ class _Autonomous:
         self.cell = cell
 
     def phi(self, h: Tensor, previous: Tensor, u: Tensor, weights: Any) -> Tensor:
+        is_over()
         return torch.cat(self.cell.advance(u, h.split(self.cell.carried_sizes, dim=-1), weights, 0), dim=-1)
 
     def feedback(self, h: Tensor, previous: Tensor, u: Tensor, weights: Any) -> Tensor:
@@ -121,12 +124,33 @@ def _starts(states: Tensor, initial: Tensor, count: int, seed: int) -> Tensor:
     return torch.cat([initial[None], states[chosen]])
 
 
-def _solved(cell: Cell, constant: Tensor, first: Tensor) -> tuple[Tensor, Tensor, StepSystem]:
-    u = cell.drive(constant[None]).expand(len(first), -1)
-    system = StepSystem(_Autonomous(cell), first, u, cell.prepare())
+def _solved(cell: Cell, constant: Tensor, first: Tensor) -> tuple[Tensor, Tensor]:
+    """Where the starts end, and the speed there. Before a deadline, for as many starts as there is time for."""
+    drive, weights = cell.drive(constant[None]), cell.prepare()
     solver = Newton(linear=Direct(), line_search=True, max_iterations=ITERATIONS, atol=ATOL)
-    h, _ = solver.solve(system, rtol=ATOL)
-    return h, (system.evaluate(h) - h).norm(dim=1), system
+    ends: list[tuple[Tensor, Tensor]] = []
+    for part in first.split(len(first) if math.isinf(time_left()) else TOGETHER):
+        try:
+            system = StepSystem(_Autonomous(cell), part, drive.expand(len(part), -1), weights)
+            h, _ = solver.solve(system, rtol=ATOL)
+            ends.append((h, (system.evaluate(h) - h).norm(dim=1)))
+        except OutOfTime:
+            if is_over(TOGETHER * len(ends), len(first), "starts"):
+                break
+    states, speeds = zip(*ends, strict=True)
+    return torch.cat(states), torch.cat(speeds)
+
+
+def _eigenvalues(cell: Cell, constant: Tensor, points: Tensor) -> Tensor:  # [P, S], largest modulus first
+    """Those of ∂F/∂h at each point. Before a deadline, at as many points as there is time for, but at one at least."""
+    drive, weights, found = cell.drive(constant[None]), cell.prepare(), []
+    for part in points.split(max(1, ENTRIES // points.shape[1] ** 2)):
+        jacobians = _Autonomous(cell).feedback(part, part, drive.expand(len(part), -1), weights)
+        values = torch.linalg.eigvals(jacobians)
+        found.append(values.gather(-1, values.abs().argsort(dim=-1, descending=True)))
+        if is_over(sum(map(len, found)), len(points), "points"):
+            break
+    return torch.cat(found)
 
 
 def _distinct(h: Tensor, speed: Tensor, apart: float) -> tuple[Tensor, Tensor, Tensor]:

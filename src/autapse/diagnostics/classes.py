@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from autapse import checks
-from autapse.diagnostics.trajectories import Network, array, trajectory
+from autapse.diagnostics.trajectories import Network, array, states_along
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ def discrimination(
     >>> found.ratio.shape
     (20,)
     """
-    path = trajectory(network, x, lengths, layer, reverse)
+    path = states_along(network, x, lengths, layer, reverse)
     labels = torch.as_tensor(classes)
     if tuple(labels.shape) != (len(path.lengths),):
         rule = f"have one class per sequence, shape ({len(path.lengths)},)"

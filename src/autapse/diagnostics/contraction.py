@@ -12,7 +12,8 @@ from autapse import checks
 from autapse.cells.equilibrium import EquilibriumRule, newton
 from autapse.cells.ernn import ERNN
 from autapse.cells.inner_steps import rate_at
-from autapse.layers import Recurrent
+from autapse.diagnostics.trajectories import Network, cell_of, layer_input
+from autapse.sequences.lengths import checked_lengths, running
 from autapse.solve.step_system import StepSystem
 
 FINE = 1e-9  # part of the first residual; ratios of smaller ones are ratios of roundings
@@ -21,7 +22,7 @@ RTOL = 1e-6  # relative residual of the equilibrium of a network that takes lear
 
 @dataclass(frozen=True)
 class Contraction:
-    """What `contraction` measured at each step of each sequence. Tensors are detached, [T, B] each."""
+    """What `contraction` measured at each step of each sequence. Tensors are detached, [T, B] each; NaN past an end."""
 
     eta: float | Tensor  # a number, or the learned η, [] or [max_length, K]
     norm: Tensor  # the largest ‖I + η·f′‖₂ over the iterates
@@ -37,21 +38,23 @@ class Contraction:
 
     def words(self) -> str:
         """One line: where the condition holds, and what was measured."""
-        held, count = int(self.holds.sum()), self.holds.numel()
+        known = ~self.norm.isnan()
+        held, count = int(self.holds.sum()), int(known.sum())
         eta = "η" if isinstance(self.eta, Tensor) else f"{self.eta:g}"
         return (
-            f"‖I + {eta}·f′‖ < 1 at {held} of {count} steps, largest {float(self.norm.max()):.3g}; "
-            f"residuals fell by {float(self.ratio.max()):.3g} at worst"
+            f"‖I + {eta}·f′‖ < 1 at {held} of {count} steps, largest {float(self.norm[known].max()):.3g}; "
+            f"residuals fell by {float(self.ratio[known].max()):.3g} at worst"
         )
 
 
 @torch.no_grad()
 def contraction(
-    rule: EquilibriumRule | ERNN | Recurrent,
-    x: Tensor,  # [T, B, D], or [B, T, D] for a layer with batch_first
+    rule: EquilibriumRule | ERNN | Network,
+    x: Any,  # [T, B, D], or [B, T, D] for a layer with batch_first
     h0: Tensor | None = None,  # [B, H], or [1, B, H]
     eta: float | None = None,
     iterations: int | None = None,
+    lengths: Any = None,
 ) -> Contraction:
     """Theorem 1 of the ERNN paper, checked: ‖I + η·f′(z⁽ᵏ⁾)‖ < 1 for all k, with f(z) = φ(z, h_{t−1}, x_t) − z.
 
@@ -60,11 +63,12 @@ def contraction(
     singular value of (1 − η)·I + η·∂φ/∂h. With η = 1 it says whether φ itself contracts.
 
     Args:
-        rule: an equilibrium rule, an ERNN cell, or a layer of one such cell.
-        x: the input, [T, B, D], or [B, T, D] for a layer with batch_first.
+        rule: an equilibrium rule, an ERNN cell, a layer of one such cell, or a model with one.
+        x: the input, [T, B, D], or [B, T, D] for a layer with batch_first and for a model.
         h0: the state before the first step, [B, H] or [1, B, H]; zeros by default.
         eta: η of every iteration. None takes the learned η_t⁽ᵏ⁾ of a network that has them, and 1 for others.
         iterations: steps of the iteration; None is the network's own number of inner steps, and 10 for others.
+        lengths: [B], the length of each sequence, if they differ.
 
     Returns:
         A `Contraction`, with one number for each step of each sequence.
@@ -75,7 +79,7 @@ def contraction(
     >>> contraction(autapse.ERNN(3, 8, inner_steps=2), torch.randn(5, 2, 3)).norm.shape
     torch.Size([5, 2])
     """
-    cell, x = single_rule(rule, x)
+    cell, x, known = single_rule(rule, x, lengths)
     learned = eta is None and cell.inner_steps is not None
     rate: Any = cell.rates() if learned else checks.number("eta", 1.0 if eta is None else eta)
     default = cell.inner_steps if learned and cell.inner_steps else 10
@@ -91,7 +95,9 @@ def contraction(
         norm, ratio, residual = _measure(cell, previous, u_t, weights, rates)
         rows.append((norm, step_norm(cell, settled, previous, u_t, weights, rates[-1]), ratio, residual, converged))
         previous = following
-    return Contraction(rate, *(torch.stack(column) for column in zip(*rows, strict=True)))
+    *numbers, converged = (torch.stack(column) for column in zip(*rows, strict=True))
+    past = ~running(known, len(x)).to(converged.device)
+    return Contraction(rate, *(n.masked_fill(past, torch.nan) for n in numbers), converged=converged & ~past)
 
 
 def equilibrium_of(
@@ -133,19 +139,21 @@ def step_norm(
     return torch.linalg.matrix_norm((1 - eta) * identity + eta * feedback, ord=2)
 
 
-def single_rule(rule: Any, x: Tensor) -> tuple[EquilibriumRule | ERNN, Tensor]:
-    """The rule of a layer of one cell, or a rule itself, and its input [T, B, D]."""
-    if isinstance(rule, Recurrent):
-        if len(rule.cells) != 1:
-            remedy = 'Pass one of its cells, as in layer.cells["l0"], with the input that it gets.'
-            checks.fail("rule", "be a layer of one rule", f"{len(rule.cells)} cells", remedy)
-        x = x.transpose(0, 1) if rule.batch_first and x.dim() == 3 else x
-        rule = rule.cells["l0"]
-    if not isinstance(rule, EquilibriumRule | ERNN):
+def single_rule(rule: Any, x: Any, lengths: Any) -> tuple[EquilibriumRule | ERNN, Tensor, Tensor]:
+    """The rule of a network of one cell, or a rule itself, its input [T, B, D], and the lengths [B]."""
+    cell = cell_of(rule)
+    if not isinstance(cell, EquilibriumRule | ERNN):
         rule_text = "be an EquilibriumRule or ERNN, or a layer of one"
-        checks.fail("rule", rule_text, type(rule).__name__, kind=checks.KindError)
+        checks.fail("rule", rule_text, type(cell).__name__, kind=checks.KindError)
+    if cell is not rule:
+        run, x, known = layer_input(rule, x, lengths)
+        if len(run.cells) != 1:
+            remedy = 'Pass one of its cells, as in layer.cells["l0"], with the input that it gets.'
+            checks.fail("rule", "be a layer of one rule", f"{len(run.cells)} cells", remedy)
+        return cell, x, known
     x = x.unsqueeze(1) if x.dim() == 2 else x
-    if x.dim() != 3 or x.shape[-1] != rule.input_size:
-        rule_text = f"have shape (T, B, input_size) with input_size = {rule.input_size}"
+    if x.dim() != 3 or x.shape[-1] != cell.input_size:
+        rule_text = f"have shape (T, B, input_size) with input_size = {cell.input_size}"
         checks.fail("x", rule_text, tuple(x.shape), kind=checks.ShapeError)
-    return rule, x
+    known = torch.full((x.shape[1],), len(x)) if lengths is None else checked_lengths(lengths, *x.shape[:2])
+    return cell, x, known

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,10 +18,10 @@ from autapse.cells.ernn import ERNN
 from autapse.cells.inner_steps import rate_at
 from autapse.diagnostics.attractors import fixed_points
 from autapse.diagnostics.contraction import step_norm
+from autapse.diagnostics.deadline import OutOfTime, is_over, time_left, within
 from autapse.diagnostics.flow import gradient_flow
 from autapse.diagnostics.gates import dual_gates
 from autapse.diagnostics.implicit import implicit_solves, implicit_spread
-from autapse.diagnostics.lesions import STEPS as LESIONS
 from autapse.diagnostics.lesions import lesion
 from autapse.diagnostics.loss_gradients import loss_gradient
 from autapse.diagnostics.lyapunov import lyapunov_exponents
@@ -32,9 +32,10 @@ from autapse.models import SequenceModel
 from autapse.solve import Newton
 
 WORK = 4e11  # multiplications of the Jacobian products; for larger networks fewer sequences are used
-RATE = 5e9  # multiplications per second that are counted on, to keep the budget
-PART = 0.5  # of the time that is left, for one probe
+RATE = 5e9  # multiplications per second that the number of sequences is chosen by
+ENTRIES = 1 << 20  # of the matrices whose norms are computed at a time
 SHARE = 0.01  # of a gradient that still counts
+NO_TIME = "no time left"  # the reason of a probe that was skipped begins with this
 STEPS = 16  # steps at which the contraction of an equilibrium is measured
 
 
@@ -54,6 +55,7 @@ class Diagnosis:
     findings: tuple[Finding, ...]  # the numbers, with a sentence each
     skipped: dict[str, str]  # probes that do not fit the network, or had no time, with the reason
     seconds: float  # time of all probes
+    cut: dict[str, str]  # probes that the budget cut short, with what they had time for: "40 of 784 steps"
 
     def to_json(self) -> dict[str, Any]:
         """The content of a JSON file. A number that is not finite is null."""
@@ -61,7 +63,7 @@ class Diagnosis:
             {"name": f.name, "value": f.value if math.isfinite(f.value) else None, "sentence": f.sentence}
             for f in self.findings
         ]
-        return {"findings": known, "skipped": self.skipped, "seconds": round(self.seconds, 2)}
+        return {"findings": known, "skipped": self.skipped, "cut": self.cut, "seconds": round(self.seconds, 2)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,12 +76,6 @@ class _Subject:
     loss: Callable[[Tensor], Tensor] | None
     score: Callable[[Tensor], Any] | None
     layer: int
-    end: float = math.inf  # when the budget ends, by time.monotonic
-
-    @property
-    def left(self) -> float:
-        """Seconds that one probe may take."""
-        return max(0.0, PART * (self.end - time.monotonic()))
 
     @property
     def given(self) -> dict[str, Any]:
@@ -87,10 +83,10 @@ class _Subject:
 
     @property
     def few(self) -> tuple[Tensor, dict[str, Any]]:
-        """As many sequences as the products of Jacobians have time for."""
+        """As many sequences as the products of Jacobians are likely to have time for."""
         run = recurrent_of(self.model)
         units, steps = sum(run.cells[f"l{self.layer}"].carried_sizes), self.x.shape[1]
-        work = min(WORK, RATE * self.left)
+        work = min(WORK, RATE * time_left())
         count = max(2, min(len(self.x), int(work / (steps * units**3))))
         lengths = None if self.lengths is None else self.lengths[:count]
         return self.x[:count], {"lengths": lengths, "layer": self.layer}
@@ -116,8 +112,8 @@ def diagnose(
         loss: the loss as a function of the model's output; None leaves out the gradient of the loss.
         score: a score as a function of the output, such as a share of errors; None leaves out the lesions.
         layer: which layer of a stack.
-        budget: seconds. No probe is started after that. Probes that could take long use fewer sequences, or leave out
-            fewer steps, if little time is left.
+        budget: seconds. A probe gets up to twice its even share of the time that is left. When that is over, it stops
+            at the next step, and its sentences say how far it got.
         notify: is called with the name of each probe before it starts or is skipped.
 
     Returns:
@@ -132,21 +128,27 @@ def diagnose(
     known = None if lengths is None else torch.as_tensor(lengths)
     layer_input(model, x, known)  # bad input is an error here, and not a probe that does not fit
     began = time.monotonic()
-    subject = _Subject(model, torch.as_tensor(x), known, loss, score, layer, began + budget)
+    subject = _Subject(model, torch.as_tensor(x), known, loss, score, layer)
     checks.integer("layer", layer, minimum=0, maximum=recurrent_of(model).num_layers - 1)
     findings: list[Finding] = []
     skipped: dict[str, str] = {}
-    for name, probe in PROBES.items():
+    cut: dict[str, str] = {}
+    for waiting, (name, probe) in zip(range(len(PROBES), 0, -1), PROBES.items(), strict=True):
         if notify is not None:
             notify(name)
-        if time.monotonic() - began > budget:
-            skipped[name] = f"no time left of {budget:g} s"
-            continue
         try:
-            findings += probe(subject)
+            with within((began + budget - time.monotonic()) * 2 / (waiting + 1)) as deadline:
+                is_over()
+                known = list(probe(subject))
+            if deadline.cut:
+                cut[name] = ", ".join(deadline.cut)
+                known = [replace(f, sentence=f"{f.sentence} (Cut short by the budget: {cut[name]}.)") for f in known]
+            findings += known
+        except OutOfTime:
+            skipped[name] = f"{NO_TIME} of {budget:g} s"
         except checks.InputError as error:
             skipped[name] = str(error)
-    return Diagnosis(tuple(findings), skipped, time.monotonic() - began)
+    return Diagnosis(tuple(findings), skipped, time.monotonic() - began, cut)
 
 
 def _gradients(subject: _Subject) -> Iterator[Finding]:
@@ -167,8 +169,10 @@ def _loss(subject: _Subject) -> Iterator[Finding]:
     found = loss_gradient(subject.model, subject.x, subject.loss, subject.lengths)
     norm = found.norm[subject.layer * recurrent_of(subject.model).directions]
     per_step = norm.sum(1) / np.maximum(1, (np.arange(len(norm))[:, None] < found.lengths).sum(1))
-    ratio = float(per_step[0] / per_step.max()) if per_step.max() else math.nan
-    text = f"The loss depends on the first state with {ratio:.2g} of the strength that its strongest step has."
+    strongest = int(per_step.argmax())
+    ratio = float(per_step[0] / per_step[strongest]) if per_step[strongest] else math.nan
+    text = f"The gradient of the loss at the first state is {ratio:.2g} of the largest one, at step {strongest + 1}."
+    text = text if strongest else "The gradient of the loss is largest at the first state."
     yield Finding("loss_gradient_at_start", ratio, text)
 
 
@@ -184,7 +188,7 @@ def _lyapunov(subject: _Subject) -> Iterator[Finding]:
 def _memory(subject: _Subject) -> Iterator[Finding]:
     found = linear_memory(subject.model, subject.x, **subject.given)
     reach, longest = found.reach(), int(found.lags[-1])
-    text = f"Half of the variance of an input can be read from the state up to {reach} steps later"
+    text = f"Half of the variance of an input can be read from the state up to {_many(reach, 'step')} later"
     text = "A linear map reads only the present input from the state" if reach == 0 else text
     text = "A linear map cannot read the input from the state" if reach < 0 else text
     yield Finding("linear_memory", reach, f"{text} (lags up to {longest} were tried).")
@@ -212,22 +216,12 @@ def _gates(subject: _Subject) -> Iterator[Finding]:
 def _lesions(subject: _Subject) -> Iterator[Finding]:
     if subject.score is None:
         checks.fail("score", "be given for lesions", None)
-    found = lesion(subject.model, subject.x, subject.score, subject.lengths, steps=_some_steps(subject))
+    found = lesion(subject.model, subject.x, subject.score, subject.lengths)
     worst = int(np.argmax(found.change))
     value, step = float(found.change[worst]), int(found.steps[worst]) + 1
     text = f"Without one step the score becomes worse by {value:.3g} at most, at step {step}"
+    text = text if value > 0 else "The score does not become worse if one step is left out"
     yield Finding("lesion", value, f"{text} (intact: {found.intact:.3g}).")
-
-
-def _some_steps(subject: _Subject) -> list[int] | None:
-    """The steps that are left out, one after the other: the probe's own choice, or fewer if time is short."""
-    began = time.monotonic()
-    subject.model(subject.x, subject.lengths)
-    took, steps = max(time.monotonic() - began, 1e-6), subject.x.shape[1]
-    most = min(subject.left / took, steps, LESIONS)
-    if most == min(steps, LESIONS):
-        return None
-    return sorted({int(n) for n in np.linspace(0, steps - 1, max(2, int(most))).round()})
 
 
 def _fixed(subject: _Subject) -> Iterator[Finding]:
@@ -249,10 +243,15 @@ def _contraction(subject: _Subject) -> Iterator[Finding]:
     if not isinstance(cell, EquilibriumRule | ERNN):
         checks.fail("network", "have equilibria, as ERNN", type(cell).__name__)
     learned, weights, holds = cell.inner_steps is not None, cell.prepare(), []
-    for t in range(0, path.steps, -(-path.steps // STEPS)):
-        here, eta = path.running[t], rate_at(cell.rates(), t, 0) if learned else 1.0
-        z = (path.before if learned else path.after)[t, here]
-        holds.append(step_norm(cell, z, path.before[t, here], path.drive[t, here], weights, eta) < 1)
+    steps = range(0, path.steps, -(-path.steps // STEPS))
+    together = max(1, ENTRIES // path.units**2)
+    parts = [(t, rows) for t in steps for rows in path.running[t].nonzero()[:, 0].split(together)]
+    for n, (t, rows) in enumerate(parts):
+        if is_over(n, len(parts), "groups of states"):
+            break
+        eta = rate_at(cell.rates(), t, 0) if learned else 1.0
+        z = (path.before if learned else path.after)[t, rows]
+        holds.append(step_norm(cell, z, path.before[t, rows], path.drive[t, rows], weights, eta) < 1)
     share = float(torch.cat(holds).double().mean())
     where = "at the first inner step" if learned else "at the equilibrium, with η = 1,"
     text = f"The condition of the ERNN paper's Theorem 1 holds {where} of {share:.0%} of the steps."

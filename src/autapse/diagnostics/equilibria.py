@@ -16,8 +16,8 @@ from autapse.cells.equilibrium_tanh import equilibrium
 from autapse.cells.ernn import ERNN
 from autapse.cells.inner_steps import rate_at
 from autapse.diagnostics.contraction import equilibrium_of, single_rule
-from autapse.diagnostics.trajectories import array
-from autapse.layers import Recurrent
+from autapse.diagnostics.trajectories import Network, array, cell_of
+from autapse.sequences.lengths import running
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,11 +60,11 @@ class Alignment:
 
 
 @torch.no_grad()
-def alignment(network: Recurrent | EquilibriumRule | ERNN, layer: int = 0) -> Alignment:
+def alignment(network: Network | EquilibriumRule | ERNN, layer: int = 0) -> Alignment:
     """The spectrum of I + U, and the excitation and inhibition of U (ERNN paper, section 3.4).
 
     Args:
-        network: an `ERNN` or `EquilibriumLinear`, as a layer or a cell.
+        network: an `ERNN` or `EquilibriumLinear`, as a layer, a cell, or a model with one.
         layer: which layer of a stack.
 
     Returns:
@@ -74,10 +74,7 @@ def alignment(network: Recurrent | EquilibriumRule | ERNN, layer: int = 0) -> Al
     >>> bool((found.singular_values == 1).all())
     True
     """
-    cell = network
-    if isinstance(network, Recurrent):
-        checks.integer("layer", layer, minimum=0, maximum=network.num_layers - 1)
-        cell = network.cells[f"l{layer}"]  # type: ignore[assignment]
+    cell = cell_of(network, layer)
     U = getattr(cell, "weight_align", None)
     if U is None:
         rule = "have an alignment matrix U, as ERNN and EquilibriumLinear"
@@ -92,7 +89,7 @@ def alignment(network: Recurrent | EquilibriumRule | ERNN, layer: int = 0) -> Al
 
 @dataclass(frozen=True, eq=False)
 class InnerResiduals:
-    """The way of z⁽ᵏ⁾ to the equilibrium z* at each step, from `inner_residuals`, with K inner steps."""
+    """The way of z⁽ᵏ⁾ to the equilibrium z* at each step, from `inner_residuals`. K inner steps; NaN past an end."""
 
     residual: np.ndarray  # [K + 1, T, B], ‖f(z⁽ᵏ⁾)‖ with f(z) = φ(z) − z
     distance: np.ndarray  # [K + 1, T, B], ‖f′(z*)·(z⁽ᵏ⁾ − z*)‖, Lemma 1's norm of the error
@@ -108,22 +105,24 @@ class InnerResiduals:
 
 @torch.no_grad()
 def inner_residuals(
-    rule: EquilibriumRule | ERNN | Recurrent,
-    x: Tensor,
+    rule: EquilibriumRule | ERNN | Network,
+    x: Any,
     h0: Tensor | None = None,
     eta: float | None = None,
     iterations: int | None = None,
+    lengths: Any = None,
 ) -> InnerResiduals:
     """The residual and the error of z⁽ᵏ⁺¹⁾ = z⁽ᵏ⁾ + η·f(z⁽ᵏ⁾) after each inner step, beside the bound of Theorem 1.
 
     `autapse.diagnostics.contraction.contraction` has the largest values only.
 
     Args:
-        rule: an equilibrium rule, an ERNN cell, or a layer of one such cell.
-        x: the input, [T, B, D], or [B, T, D] for a layer with batch_first.
+        rule: an equilibrium rule, an ERNN cell, a layer of one such cell, or a model with one.
+        x: the input, [T, B, D], or [B, T, D] for a layer with batch_first and for a model.
         h0: the state before the first step, [B, H]; zeros by default.
         eta: η of every inner step. None: the learned η of a network that has them, and 1 for others.
         iterations: K; None is the network's own number of inner steps, and 10 for others.
+        lengths: [B], the length of each sequence, if they differ.
 
     Returns:
         An `InnerResiduals`. Time: O(T·K·B·H³).
@@ -132,7 +131,7 @@ def inner_residuals(
     >>> bool((found.ratio[0] < 1).all())
     True
     """
-    cell, x = single_rule(rule, x)
+    cell, x, known = single_rule(rule, x, lengths)
     learned = eta is None and cell.inner_steps is not None
     rates: Any = cell.rates() if learned else checks.number("eta", 1.0 if eta is None else eta)
     count = (cell.inner_steps if learned and cell.inner_steps else 10) if iterations is None else iterations
@@ -145,8 +144,9 @@ def inner_residuals(
         etas = [rate_at(rates, t, k) for k in range(count)]
         rows.append((*_way(cell, previous, u_t, weights, etas, goal), converged))
         previous = following
-    residual, distance, bound, converged = (torch.stack(column, dim=-2) for column in zip(*rows, strict=True))
-    return InnerResiduals(array(residual), array(distance), array(bound), array(converged))
+    *numbers, converged = (torch.stack(column, dim=-2) for column in zip(*rows, strict=True))
+    past = ~running(known, len(x))
+    return InnerResiduals(*(array(n.masked_fill(past, torch.nan)) for n in numbers), converged=array(converged & ~past))
 
 
 def _way(
@@ -183,11 +183,11 @@ class LearnedRates:
 
 
 @torch.no_grad()
-def learned_rates(network: Recurrent | EquilibriumRule | ERNN, layer: int = 0) -> LearnedRates:
+def learned_rates(network: Network | EquilibriumRule | ERNN, layer: int = 0) -> LearnedRates:
     """The learned η of inner steps, with its least-squares line over time (ERNN paper, Fig. 9).
 
     Args:
-        network: an `ERNN`, or an equilibrium rule with `inner_steps`, as a layer or a cell.
+        network: an `ERNN`, or an equilibrium rule with `inner_steps`, as a layer, a cell, or a model with one.
         layer: which layer of a stack.
 
     Returns:
@@ -196,10 +196,7 @@ def learned_rates(network: Recurrent | EquilibriumRule | ERNN, layer: int = 0) -
     >>> learned_rates(autapse.ERNN(3, 8, inner_steps=2, eta="per_step", max_length=50)).eta.shape
     (50, 2)
     """
-    cell: Any = network
-    if isinstance(network, Recurrent):
-        checks.integer("layer", layer, minimum=0, maximum=network.num_layers - 1)
-        cell = network.cells[f"l{layer}"]
+    cell = cell_of(network, layer)
     if not isinstance(cell, EquilibriumRule | ERNN) or cell.inner_steps is None:
         checks.fail("network", "have learned inner steps, as ERNN", type(cell).__name__, kind=checks.KindError)
     eta = array(torch.as_tensor(cell.rates(), dtype=torch.float64))

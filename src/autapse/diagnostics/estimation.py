@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from autapse.diagnostics.trajectories import Network, array, trajectory
+from autapse.diagnostics.trajectories import Network, array, states_along
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +56,7 @@ def iterative_estimation(
     >>> found.to_end.shape, float(found.to_end[-1])
     ((30,), 0.0)
     """
-    path = trajectory(network, x, lengths, layer, reverse)
+    path = states_along(network, x, lengths, layer, reverse)
     before, after = (path.own(states, part).double() for states in (path.before, path.after))
     some = path.lengths > 0
     last = after[(path.lengths - 1).clamp(min=0), torch.arange(len(path.lengths))]

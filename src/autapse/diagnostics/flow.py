@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from autapse import checks
+from autapse.diagnostics.deadline import is_over
 from autapse.diagnostics.trajectories import TOO_LARGE, Network, Trajectory, array, trajectory
 
 SPECTRA = 32  # lags with singular values by default
@@ -110,6 +111,8 @@ def _exact(path: Trajectory, spectra: int) -> tuple[list[Tensor], list[int], lis
             values.append(array(singular.masked_fill((path.lengths <= lag)[:, None], math.nan)))
         scale = scale * size
         product = product / size.clamp(min=torch.finfo(product.dtype).tiny).to(product)[:, None, None]
+        if is_over(lag + 1, path.steps, "steps"):
+            break
     return gain, lags, values
 
 
@@ -129,11 +132,13 @@ def _pulled(path: Trajectory, vectors: int, seed: int) -> list[Tensor]:
         scale = scale * size
         gain.append(scale.view(vectors, count).square().mean(0).sqrt())
         v = v / size.clamp(min=torch.finfo(v.dtype).tiny).to(v)[:, None]
+        if is_over(lag + 1, path.steps, "steps"):
+            break
     return gain
 
 
 def _valid(gain: list[Tensor], path: Trajectory) -> np.ndarray:  # [T + 1, B]
-    beyond = torch.arange(path.steps + 1)[:, None] > path.lengths
+    beyond = torch.arange(len(gain))[:, None] > path.lengths
     return array(torch.stack(gain).masked_fill(beyond, math.nan))
 
 

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from autapse import checks
-from autapse.diagnostics.trajectories import Network, Trajectory, array, trajectory
+from autapse.diagnostics.deadline import is_over
+from autapse.diagnostics.trajectories import CHUNK, Network, Trajectory, array, trajectory
 from autapse.forms import GatedRecurrent, GlobalGates, Leaky, LongShortTerm, SharedGate, State, UpdateGate
 
 
@@ -97,14 +98,20 @@ def has_gates(path: Trajectory) -> bool:
 
 def gates_of(path: Trajectory) -> StepGates:  # [T, B, H] each
     """The gates of all steps of a trajectory."""
-    form, count = path.form, len(path.lengths)
     if not has_gates(path):
         rule = "have a step of the form H ∘ T + h ∘ C, such as GRU or LSTM"
         checks.fail("network", rule, type(path.cell).__name__)
-    steps = torch.arange(path.steps).repeat_interleave(count)
-    state = path.before.flatten(0, 1).split(path.cell.carried_sizes, dim=-1)
-    gates = _gates(form, path.drive.flatten(0, 1), state, steps)
-    return StepGates(*(part.expand_as(gates.candidate).unflatten(0, (path.steps, count)) for part in gates))
+    at_once = max(1, CHUNK // (len(path.lengths) * path.units))
+    parts = [_gates_at(path, steps) for steps in torch.arange(path.steps).split(at_once)]
+    return StepGates(*(torch.cat(part) for part in zip(*parts, strict=True)))
+
+
+def _gates_at(path: Trajectory, steps: Tensor) -> StepGates:
+    is_over()
+    count, here = len(path.lengths), slice(int(steps[0]), int(steps[-1]) + 1)
+    state = path.before[here].flatten(0, 1).split(path.cell.carried_sizes, dim=-1)
+    gates = _gates(path.form, path.drive[here].flatten(0, 1), state, steps.repeat_interleave(count))
+    return StepGates(*(part.expand_as(gates.candidate).unflatten(0, (len(steps), count)) for part in gates))
 
 
 @singledispatch

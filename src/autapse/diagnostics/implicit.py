@@ -13,11 +13,13 @@ import torch
 from torch import Tensor
 
 from autapse import checks
+from autapse.diagnostics.deadline import groups
 from autapse.diagnostics.trajectories import Network, array, layer_input
 from autapse.layers import Recurrent
 from autapse.solve import Anderson, FixedPoint, Newton, Solver, SolveReport
 from autapse.unfold import Solve
 
+COUNTS = ("evaluations", "converged")
 AT_ZERO = 1e6  # a larger relative residual is that of a start from zero
 
 
@@ -71,15 +73,14 @@ def implicit_solves(
         checks.fail("solvers", "have at least one solver", dict(given))
     checks.number("tolerance", tolerance, above=0.0)
     checks.integer("iterations", iterations, minimum=1)
-    reports = [_report(run, x, known, solver, tolerance) for solver in given.values()]
-    curves = [[_residual(run, x, known, solver, n) for n in range(iterations + 1)] for solver in given.values()]
-    return ImplicitSolves(
-        tuple(given),
-        known.numpy(),
-        np.stack([array(report.evaluations) for report in reports]),
-        np.stack([array(report.converged) for report in reports]),
-        np.array(curves),
-    )
+    parts = []
+    for rows in groups(len(known)):
+        part, steps = x[:, rows], known[rows]
+        reports = [_report(run, part, steps, solver, tolerance) for solver in given.values()]
+        curves = [[_residual(run, part, steps, solver, n) for n in range(iterations + 1)] for solver in given.values()]
+        evaluations, converged = ([array(getattr(report, name)) for report in reports] for name in COUNTS)
+        parts.append((steps.numpy(), np.array(evaluations), np.array(converged), np.array(curves)))
+    return ImplicitSolves(tuple(given), *(np.concatenate(each, axis=-1) for each in zip(*parts, strict=True)))
 
 
 def _residual(run: Recurrent, x: Tensor, lengths: Tensor, solver: Solver, limit: int) -> np.ndarray:  # [B]
@@ -149,8 +150,15 @@ def implicit_spread(
     change = torch.randn(x.shape[1:], generator=generator, dtype=x.dtype)
     changed = x.clone()
     changed[at] += size * change / change.norm(dim=1, keepdim=True)
-    outputs = [layer(v.transpose(0, 1) if run.batch_first else v, lengths=known)[0] for v in (x, changed)]
-    difference = outputs[1] - outputs[0]
-    effect = (difference.transpose(0, 1) if run.batch_first else difference).norm(dim=2) / size
-    past = torch.arange(len(x))[:, None] >= known
+    effects = []
+    for rows in groups(len(known)):
+        both = [_outputs(layer, v[:, rows], known[rows]) for v in (x, changed)]
+        effects.append((both[1] - both[0]).norm(dim=2) / size)
+    effect = torch.cat(effects, dim=1)
+    past = torch.arange(len(x))[:, None] >= known[: effect.shape[1]]
     return ImplicitSpread(np.arange(len(x)) - at, array(effect.masked_fill(past, torch.nan)))
+
+
+def _outputs(layer: Recurrent, x: Tensor, lengths: Tensor) -> Tensor:  # [T, B, H]
+    output = layer(x.transpose(0, 1) if layer.batch_first else x, lengths=lengths)[0]
+    return output.transpose(0, 1) if layer.batch_first else output

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from autapse import checks
+from autapse.diagnostics.deadline import is_over
 from autapse.diagnostics.trajectories import recurrent_of
 from autapse.models import SequenceModel
 
@@ -76,17 +77,38 @@ def lesion(
     was_training = model.training
     try:
         model.eval()
-        intact = float(score(model.carry(x, lengths)[0]))
-        scores = [float(score(model.carry(*change(x, known, step))[0])) for step in chosen]
+        is_over()
+        intact = _number(score(model.carry(x, lengths)[0]))
+        scores: dict[int, float] = {}
+        for step in _far_apart(chosen):
+            if is_over(len(scores), len(chosen), "steps"):
+                break
+            scores[step] = _number(score(model.carry(*change(x, known, step))[0]))
     finally:
         model.train(was_training)
-    return Lesion(np.array(chosen), np.array(scores), intact)
+    tried = sorted(scores)
+    return Lesion(np.array(tried), np.array([scores[step] for step in tried]), intact)
 
 
 def _steps(steps: Sequence[int] | None, count: int) -> list[int]:
     if steps is None:
         return sorted({round(step) for step in np.linspace(0, count - 1, min(STEPS, count))})
     return [checks.integer("steps", step, minimum=0, maximum=count - 1) for step in steps]
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, RuntimeError):
+        got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+        checks.fail("score", "return a single number", got)
+
+
+def _far_apart(steps: list[int]) -> list[int]:
+    """The last step, the middle, the quarters and so on, so that the first few of the list are from everywhere."""
+    digits = len(steps).bit_length()
+    order = sorted(range(len(steps)), key=lambda n: f"{n:0{digits}b}"[::-1])
+    return [steps[-1 - n] for n in order]
 
 
 def _without(x: Tensor, lengths: Tensor, step: int) -> tuple[Tensor, Tensor]:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from autapse import checks
 from autapse.cells import Cell
+from autapse.diagnostics.deadline import is_over
 from autapse.diagnostics.trajectories import array, checked_cell, flipped, recurrent_of
 from autapse.forms import State
 from autapse.layers import Recurrent
@@ -111,6 +112,7 @@ def _steps(cell: Cell, rows: Tensor, lengths: Tensor) -> tuple[list[State], Stat
     weights, drive, state = cell.prepare(), cell.drive(rows), cell.initial_state(rows.shape[1], rows)
     states = []
     for t, u in enumerate(drive):
+        is_over()
         # A copy of its own, so that the gradient by a state that is only carried on is found too.
         new = tuple(s.clone() for s in cell.advance(u, state, weights, t))
         state = tuple(torch.where((lengths > t)[:, None], a, b) for a, b in zip(new, state, strict=True))
@@ -131,11 +133,17 @@ def _gathered(run: Recurrent, finals: list[State]) -> Any:
 def _norms(value: Tensor, states: list[State]) -> Tensor:  # [T, B]
     flat = [s for state in states for s in state]
     learned = [s for s in flat if s.requires_grad]  # not a count of steps, or the time
+    for s in learned:
+        s.register_hook(_look_at_the_clock)
     gradients = iter(torch.autograd.grad(value, learned, retain_graph=True, allow_unused=True))
     found = [next(gradients) if s.requires_grad else None for s in flat]
     known = [torch.zeros_like(s) if g is None else g for g, s in zip(found, flat, strict=True)]
     squares = [g.double().square().sum(1) for g in known]
     return torch.stack(squares).view(len(states), len(states[0]), -1).sum(1).sqrt()
+
+
+def _look_at_the_clock(gradient: Tensor) -> None:
+    is_over()
 
 
 def _placed(norms: Tensor, lengths: Tensor, key: str) -> Tensor:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from autapse import checks
+from autapse.diagnostics.deadline import is_over
 from autapse.diagnostics.trajectories import TOO_LARGE, Network, array, trajectory
 
 EXPONENTS = 8
@@ -77,11 +78,15 @@ def lyapunov_exponents(
     first = torch.randn(path.units, count, generator=generator, dtype=path.before.dtype)
     directions = torch.linalg.qr(first)[0].expand(len(path.lengths), -1, -1)
     total = torch.zeros(len(path.lengths), count, dtype=torch.float64)
+    done = path.steps
     for t, jacobian in path.forwards():
         directions, triangle = torch.linalg.qr(jacobian @ directions)
         if t >= skip:
             logs = triangle.diagonal(dim1=1, dim2=2).abs().double().log()
             total += torch.where(path.running[t][:, None], logs, 0.0)
-    steps = (path.lengths - skip).clamp(min=0)
+        if is_over(max(0, t + 1 - skip), path.steps - skip, "steps"):
+            done = t + 1
+            break
+    steps = (path.lengths.clamp(max=done) - skip).clamp(min=0)
     mean = (total / steps[:, None]).masked_fill(steps[:, None] == 0, torch.nan)
     return Lyapunov(array(mean.sort(dim=1, descending=True)[0]), steps.numpy())

@@ -13,8 +13,7 @@ from torch import Tensor
 
 from autapse import checks
 from autapse.cells import Antisymmetric, Cell, ImplicitMidpoint
-from autapse.diagnostics.trajectories import Network, array, trajectory
-from autapse.layers import Recurrent
+from autapse.diagnostics.trajectories import Network, array, cell_of, trajectory
 
 FINER = 16  # steps of the reference per smallest step of the network
 RULE = "be a step of a differential equation: Antisymmetric or ImplicitMidpoint"
@@ -79,14 +78,14 @@ class ConvergenceOrder:
 
 @torch.no_grad()
 def convergence_order(
-    network: Recurrent | Cell, x: Tensor, h0: Tensor | None = None, time: float = 1.0, halvings: int = 4
+    network: Network | Cell, x: Tensor, h0: Tensor | None = None, time: float = 1.0, halvings: int = 4
 ) -> ConvergenceOrder:
     """How the error of a network shrinks with its step size: order 1 for forward Euler, 2 for the implicit midpoint.
 
     The exact solution is computed by the classical Runge–Kutta method with much smaller steps, in float64.
 
     Args:
-        network: a cell `Antisymmetric` or `ImplicitMidpoint`, or a layer of one.
+        network: a cell `Antisymmetric` or `ImplicitMidpoint`, a layer of one, or a model with one.
         x: [B, D], the input, which is constant in time.
         h0: [B, H], the state at time 0; zeros by default.
         time: the time at which states are compared.
@@ -99,7 +98,7 @@ def convergence_order(
     >>> round(convergence_order(cell, torch.ones(1, 2)).order, 1)
     1.0
     """
-    cell = network.cells["l0"] if isinstance(network, Recurrent) else network
+    cell = cell_of(network)
     first = _step_size(cell)
     time = checks.number("time", time, above=0.0)
     halvings = checks.integer("halvings", halvings, minimum=1, maximum=12)

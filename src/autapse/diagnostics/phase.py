@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,11 +50,12 @@ def phase_portrait(
         x: the input whose states give the plane; not needed for two units.
         lengths: [B], the length of each sequence, if they differ.
         layer: which layer of a stack.
-        at: [D], the constant input of the cell; zeros by default.
+        at: [D], the constant input of the cell. None: zeros for two units, and otherwise the mean of what it reads.
         starts: [N, S], the states that trajectories start from. None: the paper's three for two units, and otherwise
             the first states of up to eight sequences after one step.
         steps: length of the trajectories.
-        limits: half of the width of the grid. None: 1 for two units, and otherwise as wide as the states.
+        limits: half of the width of the grid. None: 1 for two units, and otherwise as wide as the states along `x` and
+            the trajectories, but at most three times as wide as the former.
         grid: arrows per side.
 
     Returns:
@@ -70,7 +72,7 @@ def phase_portrait(
     cell = checked_cell(run, layer)
     plane = _plane(cell, None if x is None else trajectory(network, x, lengths, layer))
     dtype = next(iter(cell.parameters()), torch.empty(0)).dtype
-    constant = torch.zeros(cell.input_size) if at is None else torch.as_tensor(at)
+    constant = plane.input if at is None else torch.as_tensor(at)
     if tuple(constant.shape) != (cell.input_size,):
         checks.fail("at", f"have shape ({cell.input_size},)", tuple(constant.shape), kind=checks.ShapeError)
     advance = _autonomous(cell, constant.to(dtype))
@@ -81,11 +83,12 @@ def phase_portrait(
     states = [first.to(dtype)]
     for t in range(steps):
         states.append(advance(states[-1], t))
-    side = np.linspace(-1, 1, grid) * (plane.width if limits is None else checks.number("limits", limits, above=0.0))
+    shown = (torch.stack(states).double() - plane.center) @ plane.basis.T
+    width = plane.width_with(shown) if limits is None else checks.number("limits", limits, above=0.0)
+    side = np.linspace(-1, 1, grid) * width
     points = torch.from_numpy(np.stack(np.meshgrid(side, side), axis=-1))
     lifted = (plane.center + points.reshape(-1, 2) @ plane.basis).to(dtype)
     arrows = ((advance(lifted, 0) - lifted).double() @ plane.basis.T).reshape(grid, grid, 2)
-    shown = (torch.stack(states).double() - plane.center) @ plane.basis.T
     return PhasePortrait(array(shown), points.numpy(), array(arrows), plane.explained, plane.names)
 
 
@@ -93,19 +96,25 @@ def phase_portrait(
 class _Plane:
     center: Tensor  # [S]
     basis: Tensor  # [2, S], orthonormal
-    width: float  # half of the width of what is shown
+    width: float  # half of the width of the states
     explained: np.ndarray
     names: tuple[str, str]
     starts: Tensor  # [N, S]
+    input: Tensor  # [D], the constant input
+
+    def width_with(self, paths: Tensor) -> float:
+        """Half of the width of what is shown."""
+        if self.names[0] == "unit 1":
+            return self.width
+        return max(self.width, min(float(paths.abs().nan_to_num(math.inf).max()), 3 * self.width))
 
 
 def _plane(cell: Cell, path: Trajectory | None) -> _Plane:
     units = sum(cell.carried_sizes)
     if units == 2:
         names = ("unit 1", "unit 2")
-        return _Plane(
-            torch.zeros(2).double(), torch.eye(2).double(), 1.0, np.ones(2), names, torch.tensor(PAPER).double()
-        )
+        start, still = torch.tensor(PAPER).double(), torch.zeros(cell.input_size)
+        return _Plane(torch.zeros(2).double(), torch.eye(2).double(), 1.0, np.ones(2), names, start, still)
     if path is None:
         checks.fail("x", f"be given for a state of {units} units: its principal components give the plane", None)
     if units < 2:
@@ -117,7 +126,8 @@ def _plane(cell: Cell, path: Trajectory | None) -> _Plane:
         checks.fail("x", "have at least two steps, for two principal components", tuple(path.inputs.shape))
     explained = array(values.square() / values.square().sum().clamp(min=torch.finfo(torch.float64).tiny))[:2]
     width = float(((states - center) @ basis[:2].T).abs().max())
-    return _Plane(center, basis[:2], width, explained, ("component 1", "component 2"), path.after[0, :8].double())
+    names, start = ("component 1", "component 2"), path.after[0, :8].double()
+    return _Plane(center, basis[:2], width, explained, names, start, path.inputs[path.running].mean(0))
 
 
 def _autonomous(cell: Cell, constant: Tensor) -> Any:

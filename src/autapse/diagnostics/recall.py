@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from autapse import checks
-from autapse.diagnostics.trajectories import Network, Trajectory, array, trajectory
+from autapse.diagnostics.deadline import is_over
+from autapse.diagnostics.trajectories import CHUNK, Network, Trajectory, array, states_along
 
 LAGS = 64  # lags by default
 
@@ -65,7 +66,7 @@ def linear_memory(
     >>> found.r2.shape, bool(found.r2[0, 0] > found.r2[19, 0])
     ((20, 1), True)
     """
-    path = trajectory(network, x, lengths, layer, reverse)
+    path = states_along(network, x, lengths, layer, reverse)
     chosen = _lags(lags, path.steps)
     checks.number("ridge", ridge, low=0.0)
     states, targets, fitted = _rows(path, chosen)
@@ -73,14 +74,25 @@ def linear_memory(
         rule = f"have two sequences, or enough steps, beyond the lag of {max(chosen)}"
         checks.fail("x", rule, tuple(path.inputs.shape), "Pass smaller lags.")
     center, level = states[fitted].mean(0), targets[fitted].mean(0)
-    A, Y = states[fitted] - center, targets[fitted] - level
-    gram = A.T @ A
+    gram, moments = _products(states[fitted] - center, targets[fitted] - level)
     damping = max(ridge * float(gram.diagonal().mean()), torch.finfo(gram.dtype).tiny)
-    weights = torch.linalg.lstsq(gram + damping * torch.eye(len(gram), dtype=gram.dtype), A.T @ Y, driver="gelsd")[0]
+    weights = torch.linalg.lstsq(gram + damping * torch.eye(len(gram), dtype=gram.dtype), moments, driver="gelsd")[0]
     error = (targets[~fitted] - level - (states[~fitted] - center) @ weights).square().sum(0)
     total = (targets[~fitted] - targets[~fitted].mean(0)).square().sum(0)
     r2 = torch.where(total > 0, 1 - error / total, torch.nan)
     return LinearMemory(np.array(chosen), array(r2.view(len(chosen), -1)))
+
+
+def _products(A: Tensor, Y: Tensor) -> tuple[Tensor, Tensor]:
+    """AᵀA and AᵀY, summed over rows that are taken evenly from everywhere, a part at a time."""
+    parts = -(-A.numel() // CHUNK)
+    gram, moments, done = A.new_zeros(A.shape[1], A.shape[1]), A.new_zeros(A.shape[1], Y.shape[1]), 0
+    for n in range(parts):
+        if is_over(done, len(A), "rows"):
+            break
+        rows = slice(n, None, parts)
+        gram, moments, done = gram + A[rows].T @ A[rows], moments + A[rows].T @ Y[rows], done + len(A[rows])
+    return gram, moments
 
 
 def _lags(lags: Sequence[int] | None, steps: int) -> list[int]:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from autapse import checks
 from autapse.cells import Cell
+from autapse.diagnostics.deadline import groups
 from autapse.forms import Form, GlobalGates, State
 from autapse.layers import Recurrent
 from autapse.models import SequenceModel
@@ -20,7 +21,7 @@ from autapse.native.operands import KERNELS
 from autapse.sequences.lengths import checked_lengths, running
 
 Network = Recurrent | SequenceModel
-CHUNK = 1 << 23  # entries of the Jacobians that are in memory at a time
+CHUNK = 1 << 23  # numbers that are computed at a time, such as entries of Jacobians
 MOST_UNITS = 1024  # the largest state whose Jacobians are built as matrices
 TOO_LARGE = "Use gradient_flow(..., vectors=8), which needs no matrices."
 
@@ -147,26 +148,46 @@ def trajectory(network: Network, x: Any, lengths: Any = None, layer: int = 0, re
     >>> path.after.shape, path.jacobians(torch.tensor([0, 5]), torch.tensor([0, 1])).shape
     (torch.Size([10, 2, 8]), torch.Size([2, 8, 8]))
     """
+    checked_cell(recurrent_of(network), layer, reverse)
+    return states_along(network, x, lengths, layer, reverse)
+
+
+@torch.no_grad()
+def states_along(network: Network, x: Any, lengths: Any = None, layer: int = 0, reverse: bool = False) -> Trajectory:
+    """As `trajectory`, also for networks that look ahead. Their states are no steps: only the states are to be read."""
     run, x, lengths = layer_input(network, x, lengths)
-    cell = checked_cell(run, layer, reverse)
-    was_training = run.training
-    try:
-        _, _, states = run.eval()(x.transpose(0, 1) if run.batch_first else x, lengths=lengths, return_states=True)
-    finally:
-        run.train(was_training)
-    states = [tuple(s.transpose(0, 1) if run.batch_first else s for s in each) for each in states]
+    cell = _cell(run, layer, reverse)
+    parts = [_states(run, x[:, rows], lengths[rows]) for rows in groups(len(lengths))]
+    states = [tuple(torch.cat(s, dim=1) for s in zip(*each, strict=True)) for each in zip(*parts, strict=True)]
+    count = states[layer][0].shape[1]
+    x, lengths = x[:, :count], lengths[:count]
     own = [s[:, :, int(reverse)] for s in states[layer]]
     inputs = x if layer == 0 else _outputs(run, layer - 1, states[layer - 1])
     if reverse:
         inputs, own = flipped(inputs, lengths), [flipped(s, lengths) for s in own]
     before, after = _carried(cell, own, inputs)
+    if not bool((after.isfinite().all(-1) | ~running(lengths, len(after))).all()):
+        checks.fail("x", "lead to finite states", "NaN or infinity", "Check the input and the weights.")
     return Trajectory(cell, inputs, cell.drive(inputs), before, after, lengths)
+
+
+def _states(run: Recurrent, x: Tensor, lengths: Tensor) -> list[tuple[Tensor, ...]]:
+    """The states [T, B, directions, H] of every layer, one tensor for each part of a state."""
+    was_training = run.training
+    try:
+        _, _, states = run.eval()(x.transpose(0, 1) if run.batch_first else x, lengths=lengths, return_states=True)
+    finally:
+        run.train(was_training)
+    return [tuple(s.transpose(0, 1) if run.batch_first else s for s in each) for each in states]
 
 
 def layer_input(network: Network, x: Any, lengths: Any = None) -> tuple[Recurrent, Tensor, Tensor]:
     """The recurrent layer of a network, its input [T, B, D], and the lengths [B]."""
     run = recurrent_of(network)
-    x = torch.as_tensor(x)
+    try:
+        x = torch.as_tensor(x)
+    except (TypeError, ValueError):
+        checks.fail("x", "be a tensor or an array of numbers", type(x).__name__, kind=checks.KindError)
     if isinstance(network, SequenceModel):
         x, lengths = _seen(network, run, x, lengths)
     if x.dim() == 2:
@@ -184,20 +205,25 @@ def layer_input(network: Network, x: Any, lengths: Any = None) -> tuple[Recurren
 
 def _seen(model: SequenceModel, run: Recurrent, x: Tensor, lengths: Any) -> tuple[Tensor, Any]:
     """What the layer of a model reads in the first call of a forward pass, in the layer's own layout."""
-    calls: list[tuple[Tensor, Any]] = []
-    handle = run.register_forward_pre_hook(
-        lambda _, args, keywords: calls.append((args[0], keywords.get("lengths"))), with_kwargs=True
-    )
+
+    def stop(_: Any, args: Any, keywords: Any) -> None:
+        raise _Reached(args[0], keywords.get("lengths"))
+
+    handle = run.register_forward_pre_hook(stop, with_kwargs=True)
     was_training = model.training
     try:
         with torch.no_grad():
             model.eval().carry(x, lengths)
+    except _Reached as read:
+        return read.args
     finally:
         handle.remove()
         model.train(was_training)
-    if not calls:
-        checks.fail("network", "read its input with a recurrent layer", type(model).__name__)
-    return calls[0]
+    return checks.fail("network", "read its input with a recurrent layer", type(model).__name__)
+
+
+class _Reached(Exception):  # noqa: N818
+    """The input of a layer, and the lengths. It ends a forward pass of which nothing else is needed."""
 
 
 def recurrent_of(network: Any) -> Recurrent:
@@ -211,14 +237,28 @@ def recurrent_of(network: Any) -> Recurrent:
     return run
 
 
+def cell_of(network: Any, layer: int = 0) -> Any:
+    """A cell itself, or that of a layer of a network, forwards."""
+    if not isinstance(network, Recurrent | SequenceModel):
+        return network
+    run = recurrent_of(network)
+    checks.integer("layer", layer, minimum=0, maximum=run.num_layers - 1)
+    return run.cells[f"l{layer}"]
+
+
 def checked_cell(run: Recurrent, layer: int = 0, reverse: bool = False) -> Cell:
     """The cell of a layer and a direction. An error if its states are not steps from one to the next."""
-    checks.integer("layer", layer, minimum=0, maximum=run.num_layers - 1)
-    if checks.boolean("reverse", reverse) and not run.bidirectional:
-        checks.fail("reverse", "be False for a network that reads in one direction", reverse)
+    cell = _cell(run, layer, reverse)
     if run.looks_ahead:
         remedy = "Use implicit_spread and implicit_solves."
         checks.fail("network", "take steps from one state to the next", run.cell_class.__name__, remedy)
+    return cell
+
+
+def _cell(run: Recurrent, layer: int, reverse: bool) -> Cell:
+    checks.integer("layer", layer, minimum=0, maximum=run.num_layers - 1)
+    if checks.boolean("reverse", reverse) and not run.bidirectional:
+        checks.fail("reverse", "be False for a network that reads in one direction", reverse)
     return run.cells[run._key(layer, int(reverse))]
 
 

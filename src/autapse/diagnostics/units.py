@@ -11,7 +11,7 @@ from torch import Tensor
 
 from autapse import checks
 from autapse.diagnostics.gates import gates_of, has_gates
-from autapse.diagnostics.trajectories import Network, array, trajectory
+from autapse.diagnostics.trajectories import Network, array, recurrent_of, states_along
 from autapse.forms import ACTIVATIONS, Leaky
 
 
@@ -59,11 +59,11 @@ def saturation(
     (True, False)
     """
     checks.number("threshold", threshold, above=0.0, high=0.5)
-    path = trajectory(network, x, lengths, layer, reverse)
+    path = states_along(network, x, lengths, layer, reverse)
     states = path.own(path.after)[path.running].double()
     deviation = states.std(0, correction=0)
     dead = deviation <= 1e-3 * deviation.max()
-    if not has_gates(path):
+    if recurrent_of(network).looks_ahead or not has_gates(path):
         return Saturation(array(states.mean(0)), array(deviation), array(dead), None, None, None)
     candidate, _, carry = (part[path.running].double() for part in gates_of(path))
     where = (_slope(path.form, candidate) < threshold, carry > 1 - threshold, carry < threshold)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from autapse import checks
-from autapse.diagnostics.diagnosis import diagnose
+from autapse.diagnostics.diagnosis import NO_TIME, diagnose
 from autapse.models import Model
 from autapse.models.base import as_reader
 from autapse.tasks import Split
@@ -38,7 +38,7 @@ def diagnose_run(
         split: the split whose sequences are used.
         sequences: how many.
         layer: which layer of a stack.
-        budget: seconds. No probe is started after that.
+        budget: seconds. Probes stop when the time is over.
         notify: is called with the name of each probe before it starts.
 
     Returns:
@@ -61,6 +61,12 @@ def diagnose_run(
     )
     about = {"run": str(source), "split": split, "layer": layer, "sequences": len(batch.inputs)}
     return {**about, "steps": int(batch.inputs.shape[1]), **found.to_json()}
+
+
+def cut_short(found: dict[str, Any]) -> list[str]:
+    """The probes in a diagnosis.json that had too little time."""
+    cut, skipped = (known if isinstance(known := found.get(name), dict) else {} for name in ("cut", "skipped"))
+    return [*cut, *(name for name, reason in skipped.items() if str(reason).startswith(NO_TIME))]
 
 
 def some_sequences(data: Tensors, count: int) -> Batch:

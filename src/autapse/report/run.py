@@ -14,7 +14,7 @@ import torch
 from autapse import checks, files
 from autapse.models import Model, SequenceModel
 from autapse.report.cost import Cost, cost_of
-from autapse.report.inside import FILE, diagnose_run, some_sequences
+from autapse.report.inside import FILE, cut_short, diagnose_run, some_sequences
 from autapse.tasks import TASKS
 from autapse.training.checkpoint import load_weights, read_run
 from autapse.training.config import RunConfig
@@ -82,7 +82,7 @@ def read_facts(
         name: how the report calls it; by default the name of the folder.
         command: a function that says which command repeats a run.
         budget: seconds for the probes; None leaves them out. A diagnosis that is newer than the last checkpoint is
-            read instead.
+            read instead, unless its own budget cut it short.
         trust: allow importing the module of a cell of your own.
         notify: is called with what is being done.
 
@@ -141,10 +141,12 @@ def _residuals(model: Model, data: Tensors) -> Pairs:
 def _diagnosis(
     model: Model, config: RunConfig, folder: Path, budget: float | None, notify: Callable[[str], None] | None
 ) -> tuple[dict[str, Any] | None, list[str]]:
-    """The diagnosis of a run, from its file if that is newer than the last checkpoint; or why there is none."""
+    """The diagnosis of a run, or why there is none: from its file, if that is whole and newer than the checkpoint."""
     path, state = folder / FILE, folder / "state.json"
     if path.is_file() and path.stat().st_mtime_ns >= state.stat().st_mtime_ns:
-        return _table(path), []
+        known = _table(path)
+        if budget is None or not cut_short(known or {}):
+            return known, []
     if budget is None:
         return None, []
     if not isinstance(model, SequenceModel):

@@ -81,11 +81,22 @@ def finish(axes: Any, xlabel: str, ylabel: str, log: bool = False, title: str = 
             (float(np.nanmax(line.get_ydata())) for line in axes.get_lines() if len(line.get_ydata())), default=1
         )
         low, high = axes.get_ylim()
-        axes.set_ylim(max(low, DECADES * largest), min(high, 100 * largest))
+        if low < DECADES * largest or high > 100 * largest:  # fixed limits would cut later curves off
+            axes.set_ylim(max(low, DECADES * largest), min(high, 100 * largest))
+    ticks = axes.xaxis.get_major_locator()
+    if type(ticks).__name__ == "AutoLocator" and axes.get_lines() and all(map(_counts, axes.get_lines())):
+        ticks.set_params(integer=True)  # of steps, lags or epochs
     axes.grid(alpha=0.3)
     if axes.get_legend_handles_labels()[1]:
-        axes.legend(fontsize="small")
+        for handle in axes.legend(fontsize="small").legend_handles:
+            handle.set_alpha(1)  # of pale points too
     return axes
+
+
+def _counts(line: Any) -> bool:
+    """Whether a line is over whole numbers; a horizontal or vertical line may be over anything."""
+    x = np.asarray(line.get_xdata(), dtype=float)
+    return len(x) <= 2 or bool(np.all(x == np.round(x)))
 
 
 def curve(axes: Any, x: Any, y: Any, label: str = "", **style: Any) -> str:

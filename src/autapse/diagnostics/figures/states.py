@@ -122,7 +122,8 @@ def draw_saturation(found: Saturation, axes: Any = None) -> Any:
         The axes. Without shares, the standard deviation of each unit.
     """
     axes = axes_or_new(axes)
-    named = {"activation is flat": found.flat, "carry gate open": found.carry_open, "closed": found.carry_closed}
+    named = {"activation is flat": found.flat}
+    named |= {"carry gate open": found.carry_open, "carry gate closed": found.carry_closed}
     known = {name: values for name, values in named.items() if values is not None}
     for name, values in (known or {"standard deviation": found.deviation}).items():
         curve(axes, np.arange(1, len(values) + 1), np.sort(values)[::-1], name)

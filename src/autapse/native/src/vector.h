@@ -72,7 +72,6 @@ template <class T> struct Part {
     INLINE void store(T* p, Vec<T> v) const {
         for (int64_t i = 0; i < count; i++) p[i] = v[i];
     }
-#endif
     // Zero for lanes without an element, for sums over lanes.
     INLINE Vec<T> keep(Vec<T> v) const {
         for (int64_t i = count; i < lanes<T>; i++) v[i] = 0;

@@ -13,7 +13,7 @@ from autapse.diagnostics.figures.base import COLOURS
 from autapse.diagnostics.phase import PAPER, PhasePortrait, phase_portrait
 from autapse.diagnostics.plots import new_figure
 from autapse.layers import RNN, Antisymmetric
-from autapse.reproduce.drawings.base import Drawn, PaperFigure, grid_of, number, short
+from autapse.reproduce.drawings.base import WIDE, Drawn, PaperFigure, grid_of, number, short
 
 STEP = 0.1
 DIFFUSION = 0.15
@@ -167,10 +167,11 @@ def _paths(portraits: dict[str, PhasePortrait]) -> dict[str, Any]:
 
 def _panels(portraits: dict[str, PhasePortrait], across: int) -> Any:
     rows = -(-len(portraits) // across)
-    figure = new_figure(2.4 * across, 2.5 * rows)
+    figure = new_figure(WIDE, 1.05 * WIDE / across * rows)
     for axes, (name, one) in zip(grid_of(figure, len(portraits), across), portraits.items(), strict=True):
         _draw(one, axes)
-        axes.set_title(name, fontsize="medium")
+        axes.set_title(name, fontsize="small" if len(name) > 10 else "medium")
+        axes.set(xlabel="unit 1", ylabel="unit 2")
         axes.label_outer()
     return figure
 

@@ -18,6 +18,7 @@ from autapse.training.loop import Loop
 
 FOLDER = "figures"  # in the folder of the paper, reproductions/<paper>/
 DIGITS = 4
+WIDE = 7.2  # inches of a wide figure: at 600 pixels its text is 11 pixels high
 MOST = 64  # numbers of one curve in the JSON file
 
 

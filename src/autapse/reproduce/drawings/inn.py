@@ -9,7 +9,7 @@ import numpy as np
 from autapse import files
 from autapse.diagnostics.figures.base import COLOURS
 from autapse.diagnostics.plots import new_figure
-from autapse.reproduce.drawings.base import Drawn, PaperFigure
+from autapse.reproduce.drawings.base import WIDE, Drawn, PaperFigure
 from autapse.reproduce.recipe import recipes_root
 
 PAPER = 1.8  # exponent for b = 0.5
@@ -18,7 +18,7 @@ PAPER = 1.8  # exponent for b = 0.5
 def section_4(seed: int) -> Drawn:
     """The stored times of runtime.py, on logarithmic axes, with their power laws."""
     facts = files.read_json(recipes_root() / "inn" / "results" / "runtime.json")
-    figure = new_figure(9.0, 3.6)
+    figure = new_figure(WIDE, 3.4)
     biases = list(dict.fromkeys(row["bias"] for row in facts["rows"]))
     for axes, who in zip(figure.subplots(1, 2, sharey=True), ("paper", "ours"), strict=True):
         for n, bias in enumerate(biases):

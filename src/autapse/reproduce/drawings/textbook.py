@@ -11,7 +11,7 @@ from torch import Tensor
 from autapse.diagnostics.plots import draw_loss_surface, new_figure
 from autapse.diagnostics.surfaces import gradient_path, loss_surface
 from autapse.layers import RNN
-from autapse.reproduce.drawings.base import Drawn, PaperFigure, number, short
+from autapse.reproduce.drawings.base import WIDE, Drawn, PaperFigure, number, short
 
 STEPS, GOAL = 50, -0.7
 W, B = ("weight_hh_l0", 0, 0), ("bias_ih_l0", 0)
@@ -32,7 +32,7 @@ def figure_10_19(seed: int) -> Drawn:
     surface = loss_surface(layer, loss, W, B, (0.0, 4.0), (-1.5, 0.5), points=81)
     plain = gradient_path(layer, loss, W, B, START, RATE, steps=60)
     clipped = gradient_path(layer, loss, W, B, START, RATE, steps=60, clip=CLIP)
-    figure = new_figure(9.0, 3.8)
+    figure = new_figure(WIDE, 3.2)
     for axes, name, path in zip(
         figure.subplots(1, 2), ("plain", f"norm at most {CLIP:g}"), (plain, clipped), strict=True
     ):
