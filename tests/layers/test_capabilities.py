@@ -13,6 +13,7 @@ import autapse
 from autapse.layers.registry import LAYERS
 from autapse.native import library
 from autapse.unfold import fused
+from autapse.unfold import scan as scans
 
 SCRIPT = Path(__file__).parents[2] / "docs" / "cells" / "capabilities.py"
 
@@ -44,7 +45,8 @@ def test_what_runs_by_a_kernel(script: dict[str, Any], name: str, monkeypatch: p
         by_reference.append(arguments[0])
         return scan(*arguments, **options)
 
-    monkeypatch.setattr(fused, "scan_reference", noted)
+    for caller in (fused, scans):
+        monkeypatch.setattr(caller, "scan_reference", noted)
     layer(torch.randn(5, 2, 3))
     stated = script["runs_by"](layer.cell_type(3, 8))
     expected = {"kernel": False, "all at once": False, "reference": True, "solved, reference": not layer.looks_ahead}

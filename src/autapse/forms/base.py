@@ -114,7 +114,8 @@ class Form:
         if reverse or clip < math.inf or flow:
             kind = kind._replace(reverse=reverse, clip=clip, flow=flow)
         tracked = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in operands)
-        h, h_n, c, c_n, _ = ops.scan(operands, _counts(sizes), kind, keep, save=tracked or in_forward_mode())
+        save = tracked or in_forward_mode()
+        h, h_n, c, c_n, _ = ops.scan(operands, _counts(sizes), kind, keep, save)
         states, final = ((h,), (h_n,)) if operands.c0 is None else ((h, c) if keep else (h,), (h_n, c_n))
         return states, final if len(final) == len(state) else self.ends(h, state, sizes, reverse)
 
