@@ -67,7 +67,7 @@ def test_targets_of_different_units_are_learned_and_named(place, capsys):
     rows = [f"{n},{x},{0.001 * x},{1e4 * draw.normal()}" for n in range(40) for x in [draw.normal()]]
     (place / "d.csv").write_text("sequence,x,near,far\n" + "\n".join(rows) + "\n")
     said(capsys, "run", "d.csv", "--target-column", "near", "far", *TINY, "--steps", "150", "--out", "run")
-    near, far = json.loads((place / "run" / "summary.json").read_text())["values"]
+    near, far = json.loads((place / "run" / "summary.json").read_text())["targets"]
     assert (near["target"], far["target"]) == ("near", "far")
     assert near["r2"] > 0.8
     assert said(capsys, "predict", "run", "d.csv").splitlines()[0].split() == ["sequence", "near", "far"]

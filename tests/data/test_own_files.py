@@ -212,7 +212,7 @@ def test_missing_values_are_kept_if_they_are_allowed(tmp_path, gap):
     assert np.argwhere(np.isnan(found.inputs.values)).tolist() == [[1, 0]]
     said = message(read_csv, path)
     assert said.startswith(f"{path}, line 3, column 'x': ")
-    assert said.endswith("To allow missing values, choose --missing mask, forward or mean.")
+    assert said.endswith('To allow missing values, choose missing="mask" (--missing mask), forward or mean.')
 
 
 @pytest.mark.parametrize("value", ["inf", "-inf", "1e39", "high"])
@@ -364,7 +364,7 @@ def test_the_wide_form_of_other_names_by_option(tmp_path):
 
 def test_refusals_of_the_wide_form(tmp_path):
     gap = table(tmp_path, "t0,t1,t2,target\n1,,3,a\n4,5,6,b\n")
-    reason = "the value is missing. To allow missing values, choose --missing mask, forward or mean."
+    reason = 'the value is missing. To allow missing values, choose missing="mask" (--missing mask), forward or mean.'
     assert message(read_series, gap) == f"{gap}, line 2, column 't1': {reason}"
     assert np.isnan(read_series(gap, FileLayout(missing=True)).inputs[0][1, 0])
     empty = table(tmp_path, "t0,t1,t2,target\n1,2,3,a\n,,,b\n", "empty.csv")

@@ -56,7 +56,7 @@ def test_value_scores_are_those_of_their_definitions():
     left = np.square(true - predicted).sum(0) / np.square(true - true.mean(0)).sum(0)
     assert scores["r2"] == pytest.approx(float(np.mean(1 - left)), rel=1e-6)
     assert scores["mean_absolute_error"] == pytest.approx(np.abs(true - predicted).mean())
-    each = [(row["target"], row["r2"], row["mean_absolute_error"]) for row in tally.scores(["x", "y"])["values"]]
+    each = [(row["target"], row["r2"], row["mean_absolute_error"]) for row in tally.scores(["x", "y"])["targets"]]
     expected = zip("xy", (1 - left).round(6), np.abs(true - predicted).mean(0).round(6), strict=True)
     assert each == list(expected)
 
@@ -64,7 +64,7 @@ def test_value_scores_are_those_of_their_definitions():
 def test_equal_targets_have_no_r2():
     tally = ValueTally(1)
     tally.add(torch.tensor([[1.0], [2.0]]), torch.tensor([[3.0], [3.0]]))
-    assert tally.scores() == {"r2": None, "mean_absolute_error": 1.5, "values": None}
+    assert tally.scores() == {"r2": None, "mean_absolute_error": 1.5, "targets": None}
 
 
 def test_language_models_have_no_table_of_classes():

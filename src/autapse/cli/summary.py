@@ -52,10 +52,10 @@ def trivial_warning(summary: Summary, baseline_text: str) -> str:
 
 def print_scores(console: Any, summary: Summary) -> None:
     """Print the scores beside the task's metric."""
-    for row in summary.values or ():
+    for row in summary.targets or ():
         explained = "" if row["r2"] is None else f"R² {row['r2']:.4f}, "
         console.print(f"{row['target']}: {explained}mean absolute error {row['mean_absolute_error']:.4g}")
-    if summary.mean_absolute_error is not None and not summary.values:
+    if summary.mean_absolute_error is not None and not summary.targets:
         explained = "" if summary.r2 is None else f"R² {summary.r2:.4f}, "
         console.print(f"{explained}mean absolute error {summary.mean_absolute_error:.4g}")
     if summary.symbol_error_rate is not None:

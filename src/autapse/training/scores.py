@@ -155,7 +155,7 @@ class ValueTally:
         return {
             "r2": float(np.mean(known)) if known else None,
             "mean_absolute_error": float(absolute.mean()) if np.isfinite(absolute).all() else None,
-            "values": rows if len(rows) > 1 else None,
+            "targets": rows if len(rows) > 1 else None,
         }
 
 

@@ -71,7 +71,7 @@ class Summary(Record, Mapping[str, Any]):
     """For values: share of their variance that is explained, the mean over all values."""
     mean_absolute_error: float | None = None
     """For values: mean absolute error, in the unit of the targets."""
-    values: list[dict[str, Any]] | None = None
+    targets: list[dict[str, Any]] | None = None
     """For several values per prediction: the name, R² and mean absolute error of each, in its own unit."""
     wrong_sequences: float | None = None
     """For translations: share of the sequences with a mistake."""

@@ -18,6 +18,7 @@ import numpy as np
 
 from autapse import checks
 from autapse.data.formats import npy
+from autapse.data.formats.decimals import ALLOW
 from autapse.data.formats.sequences import FileLayout, Parsed
 from autapse.data.formats.timeseries import LARGEST, ordered_labels
 from autapse.data.ragged import Ragged
@@ -60,9 +61,7 @@ def _inputs(path: Path, arrays: dict[str, np.ndarray], missing: bool) -> Ragged:
     wrong = there & ~good.all(axis=2)
     if wrong.any():
         n, t = np.argwhere(wrong)[0]
-        remedy = (
-            " To allow missing values, choose --missing mask, forward or mean." if np.isnan(inputs[n, t]).any() else ""
-        )
+        remedy = f" {ALLOW}." if np.isnan(inputs[n, t]).any() else ""
         value = inputs[n, t].tolist()
         raise checks.InputError(f"{path}, inputs[{n}, {t}]: {value} has a value that is not finite.{remedy}")
     return Ragged(inputs[there].astype(np.float32), lengths)

@@ -13,6 +13,7 @@ import numpy as np
 
 PAD = 32  # bytes before and after the text in the buffer, so that words may be read past its ends
 MISSING = frozenset({"", "?", "na", "n/a", "#n/a", "nan", "null", "none"})  # in lower case
+ALLOW = 'To allow missing values, choose missing="mask" (--missing mask), forward or mean'
 
 # Thousands between marks: 1,234,567 or 1'234 or 1 234.5. One comma alone, as in 1,234, may be a decimal comma.
 _GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}([,' \u2019\u00a0\u202f])\d{3}(?:\1\d{3})*(?:\.\d+)?")

@@ -264,7 +264,7 @@ class _Piece:
         cell = self.cell(row, place)
         reason = f"{cell!r} is not a finite number" if cell else "the cell is empty"
         if value and cell.lower() in decimals.MISSING:
-            reason += ". To allow missing values, choose --missing mask, forward or mean"
+            reason += f". {decimals.ALLOW}"
         elif UNCLEAR.fullmatch(cell):
             readings = (cell.replace(mark, other) for mark in ".," for other in ("", ".") if mark in cell)
             reason = f"{cell!r} may be {' or '.join(readings)}. Write thousands without a mark between them"

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from autapse import checks
+from autapse.data.formats.decimals import ALLOW
 from autapse.data.formats.delimited import HEAD, LARGEST, Column, Reading, Texts
 from autapse.data.formats.times import TimeError, dates
 from autapse.data.reading import read_bytes
@@ -85,7 +86,7 @@ class Parquet:
             row = int(bad.argmax())
             gap = np.isnan(values[row])
             reason = "the value is missing" if gap else f"{values[row]:g} is not a finite number"
-            remedy = ". To allow missing values, choose --missing mask, forward or mean" if gap else ""
+            remedy = f". {ALLOW}" if gap else ""
             self.fail(row, name, reason + remedy)
         return values
 

@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple, NoReturn, Protocol
 import numpy as np
 
 from autapse import checks
+from autapse.data.formats.decimals import ALLOW
 from autapse.data.formats.delimited import Column, Reading, Texts
 from autapse.data.formats.timeseries import LARGEST, Series, number_or_none, ordered_labels
 from autapse.data.ragged import Ragged
@@ -447,5 +448,4 @@ def _check_wide(table: Columnar, values: np.ndarray, lengths: np.ndarray, column
     gaps = np.isnan(values) & (np.arange(values.shape[1]) < lengths[:, None])[:, :, None]
     if gaps.any() and not missing:
         row, step, channel = np.argwhere(gaps)[0]
-        reason = "the value is missing. To allow missing values, choose --missing mask, forward or mean"
-        table.fail(int(row), columns[channel * values.shape[1] + step], reason)
+        table.fail(int(row), columns[channel * values.shape[1] + step], f"the value is missing. {ALLOW}")
