@@ -18,8 +18,9 @@ WITH_MOMENTUM = ("momentum", "nesterov")  # the optimizers that have it
 class TrainingConfig:
     """The settings of the training. Every field is a keyword argument.
 
-    >>> TrainingConfig(steps=500, learning_rate=1e-3, schedule="cosine").schedule
-    'cosine'
+    Example:
+        >>> TrainingConfig(steps=500, learning_rate=1e-3, schedule="cosine").schedule
+        'cosine'
     """
 
     steps: int = 2000

@@ -201,8 +201,9 @@ class CellConfig(StackConfig):
 class ModelConfig(ReaderStack, CellConfig):
     """The settings of the network. Every field is a keyword argument.
 
-    >>> ModelConfig(cell="ernn:inner_steps=2", hidden_size=(32, 32)).hidden_size
-    (32, 32)
+    Example:
+        >>> ModelConfig(cell="ernn:inner_steps=2", hidden_size=(32, 32)).hidden_size
+        (32, 32)
     """
 
 
@@ -210,8 +211,9 @@ class ModelConfig(ReaderStack, CellConfig):
 class AnswererConfig(ModelConfig):
     """The settings of a network that answers questions. Every field is a keyword argument.
 
-    >>> AnswererConfig(hops=3, embedding_size=20).hops
-    3
+    Example:
+        >>> AnswererConfig(hops=3, embedding_size=20).hops
+        3
     """
 
     hops: int = 0
@@ -240,8 +242,9 @@ class AnswererConfig(ModelConfig):
 class WriterConfig(WriterStack, CellConfig):
     """The settings of a network that writes sequences. Every field is a keyword argument.
 
-    >>> WriterConfig(cell="lstm", ending="stop", feeding="scheduled:end=0.3").ending
-    'stop'
+    Example:
+        >>> WriterConfig(cell="lstm", ending="stop", feeding="scheduled:end=0.3").ending
+        'stop'
     """
 
 
@@ -249,8 +252,9 @@ class WriterConfig(WriterStack, CellConfig):
 class TranslatorConfig(TranslatorStack, CellConfig):
     """The settings of a network that reads one sequence and writes another. Every field is a keyword argument.
 
-    >>> TranslatorConfig(cell="gru", bidirectional=True, encoder="lstm").encoder
-    'lstm'
+    Example:
+        >>> TranslatorConfig(cell="gru", bidirectional=True, encoder="lstm").encoder
+        'lstm'
     """
 
 
@@ -258,8 +262,9 @@ class TranslatorConfig(TranslatorStack, CellConfig):
 class SegmenterConfig(GridStack, CellConfig):
     """The settings of a network that gives a class to every pixel. Every field is a keyword argument.
 
-    >>> SegmenterConfig(cell="lstm", hidden_size=(16, 16)).axes
-    'both'
+    Example:
+        >>> SegmenterConfig(cell="lstm", hidden_size=(16, 16)).axes
+        'both'
     """
 
 
@@ -267,8 +272,9 @@ class SegmenterConfig(GridStack, CellConfig):
 class ImageConfig(ImageStack, CellConfig):
     """The settings of a network that gives a class to an image. Every field is a keyword argument.
 
-    >>> ImageConfig(patch=2).readout
-    'mean-max'
+    Example:
+        >>> ImageConfig(patch=2).readout
+        'mean-max'
     """
 
 
@@ -276,8 +282,9 @@ class ImageConfig(ImageStack, CellConfig):
 class TreeConfig(TreeStack, CellConfig):
     """The settings of a network that gives a class to every node of a tree. Every field is a keyword argument.
 
-    >>> TreeConfig(hidden_size=150).cell
-    'tree-lstm'
+    Example:
+        >>> TreeConfig(hidden_size=150).cell
+        'tree-lstm'
     """
 
     cell: str = "tree-lstm"

@@ -15,8 +15,9 @@ Optimizer = Literal["sgd", "adam"]
 class OnlineConfig(Record):
     """The settings of a run that learns online. Every field is a keyword argument.
 
-    >>> OnlineConfig(cell="rnn", steps=500).hidden_size
-    (16,)
+    Example:
+        >>> OnlineConfig(cell="rnn", steps=500).hidden_size
+        (16,)
     """
 
     cell: str = "gru"
