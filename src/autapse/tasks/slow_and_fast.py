@@ -13,13 +13,13 @@ from autapse.tasks.base import IGNORE, Data, Generated, Kind, Metric, Split, gen
 
 @dataclass(frozen=True, kw_only=True)
 class SlowAndFast(Generated):
-    """The first step shows a context; each burst after it oscillates at one of two periods; y is the exclusive or.
+    """The first step shows a context; each burst after it oscillates at one of two periods; y names both.
 
     Channel 0 is the context, −1 or 1, at the first step, and 0 later. Channel 1 is sin(2π·t/period + phase) in bursts
     of equal length, each with a random phase and one of the two periods. Both channels have noise. At the last step of
-    a burst the target is 1 if exactly one of the two holds: the context is 1, the burst has the second period. Other
-    steps have no target. So a network must tell the periods apart within a burst, and remember the context over all
-    bursts.
+    a burst the target is one of four classes: 0 and 1 for the first and the second period if the context is −1, 2 and 3
+    if it is 1. Other steps have no target. So a network must tell the periods apart within a burst, and remember the
+    context over all bursts. One that knows the periods alone has an error of 0.5.
 
     Args:
         bursts: Number of bursts.
@@ -40,13 +40,13 @@ class SlowAndFast(Generated):
     noise: float = 0.3
 
     name: ClassVar[str] = "slow-and-fast"
-    summary: ClassVar[str] = "name the period of each burst, in a context that was shown long before"
+    summary: ClassVar[str] = "name the period of each burst, and the context that was shown long before"
     kind: ClassVar[Kind] = "tagging"
     metric: ClassVar[Metric] = "error rate"
-    baseline_text: ClassVar[str] = "always the more frequent class"
+    baseline_text: ClassVar[str] = "always the most frequent class"
     solved: ClassVar[float | None] = 0.05
     input_size = 2
-    output_size = 2
+    output_size = 4
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -75,7 +75,7 @@ class SlowAndFast(Generated):
         inputs[:, 0, 0] += 2 * context - 1
         inputs[:, :, 1] += np.sin(angle + phase).reshape(size, self.length)
         targets = np.full((size, self.length), IGNORE)
-        targets[:, self.burst - 1 :: self.burst] = which ^ context[:, None]
+        targets[:, self.burst - 1 :: self.burst] = which + 2 * context[:, None]
         return Data(inputs.astype(np.float32), targets)
 
     def baseline(self, data: Data) -> float:
