@@ -48,11 +48,9 @@ class Intersection(FormCell):
         return (self.hidden_size, self.hidden_size)
 
     def affine(self) -> tuple[Tensor, Tensor | None]:
-        passing = self.weight_pass
-        if passing is None:
-            passing = torch.eye(self.hidden_size, dtype=self.weight_ih.dtype, device=self.weight_ih.device)
-        bias = self.bias_h if self.bias_h is None else torch.cat([self.bias_h, self.bias_h.new_zeros(self.hidden_size)])
-        return torch.cat([self.weight_ih, passing]), bias
+        W, P, b = self.weight_ih, self.weight_pass, self.bias_h
+        passing = torch.eye(self.hidden_size, dtype=W.dtype, device=W.device) if P is None else P
+        return torch.cat([W, passing]), None if b is None else torch.cat([b, b.new_zeros(self.hidden_size)])
 
     def prepare(self) -> Form:
         return Crossing(self.weight_hh)
