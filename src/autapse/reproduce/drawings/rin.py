@@ -262,7 +262,7 @@ def _images(budget: str) -> str:
     rate = f"{RATES[budget] * 1e4:g}·10⁻⁴"
     as_much = " (rate times steps is 0.2, about as much as in the paper)" if budget == "long" else ""
     return (
-        "Ours: scikit-learn's digits of 8 × 8 pixels (64 steps, 1,197 images) instead of MNIST (784 steps); RMSprop at "
+        "Ours: scikit-learn's digits of 8 × 8 pixels (64 steps, 1,197 images) instead of MNIST (784 steps), RMSprop at "
         f"{rate}, batches of 32, {EPOCHS[budget]} epochs{as_much}."
     )
 
