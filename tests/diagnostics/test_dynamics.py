@@ -60,9 +60,13 @@ def test_sensitivity_against_products_and_the_exponential_of_scipy() -> None:
     [
         (autapse.cells.Antisymmetric(D, H, step=0.1, **DOUBLE), 1),
         (autapse.cells.Antisymmetric(D, H, step=0.1, gated=True, **DOUBLE), 1),
+        (autapse.cells.Antisymmetric(D, H, step=0.1, integrator="heun", **DOUBLE), 2),
+        (autapse.cells.Antisymmetric(D, H, step=0.1, integrator="heun", gated=True, **DOUBLE), 2),
+        (autapse.cells.Antisymmetric(D, H, step=0.1, integrator="splitting", diffusion=0.0, **DOUBLE), 2),
+        (autapse.cells.Antisymmetric(D, H, step=0.1, integrator="rk4", **DOUBLE), 4),
         (autapse.cells.ImplicitMidpoint(D, H, step=0.1, **DOUBLE), 2),
     ],
-    ids=["euler", "gated euler", "midpoint"],
+    ids=["euler", "gated euler", "heun", "gated heun", "splitting", "rk4", "midpoint"],
 )
 def test_the_order_of_each_integrator(cell: Any, order: int) -> None:
     found = convergence_order(cell, draw(B), torch.randn(B, H), time=0.8, halvings=3)

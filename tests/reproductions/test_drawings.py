@@ -129,7 +129,8 @@ def test_figures_of_adding_and_images_are_drawn(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(rin, "LENGTHS", (5, 8))
     small = {"task__train_size": 320, "training__epochs": 2, "training__eval_every": 10}
     monkeypatch.setattr(rin, "ADDING", rin.ADDING | small)
-    monkeypatch.setitem(rin.EPOCHS, "images", 0.3)
+    monkeypatch.setitem(rin.EPOCHS, "short", 0.3)
+    monkeypatch.setitem(rin.EPOCHS, "shortest", 0.1)
     for name in ("figure2", "figure5", "figure9"):
         result = draw_figure(FIGURES[f"rin/{name}"], 0, tmp_path)
         assert result.numbers

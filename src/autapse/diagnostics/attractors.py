@@ -98,8 +98,8 @@ def fixed_points(
     eigenvalues = _eigenvalues(cell, constant, points)
     known = slice(len(eigenvalues))
     fixed = slowness <= 10 * ATOL * (1 + points.norm(dim=1))
-    shown = (array(each[known]) for each in (points, slowness, fixed, eigenvalues, found))
-    return FixedPoints(*shown, starts=len(h), at=array(constant))
+    shown = [array(each[known]) for each in (points, slowness, fixed, eigenvalues, found)]
+    return FixedPoints(shown[0], shown[1], shown[2], shown[3], shown[4], len(h), array(constant))
 
 
 class _Autonomous:

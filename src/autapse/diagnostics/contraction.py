@@ -97,7 +97,8 @@ def contraction(
         previous = following
     *numbers, converged = (torch.stack(column) for column in zip(*rows, strict=True))
     past = ~running(known, len(x)).to(converged.device)
-    return Contraction(rate, *(n.masked_fill(past, torch.nan) for n in numbers), converged=converged & ~past)
+    norm, settled, ratio, residual = (n.masked_fill(past, torch.nan) for n in numbers)
+    return Contraction(rate, norm, settled, ratio, residual, converged & ~past)
 
 
 def equilibrium_of(

@@ -139,11 +139,11 @@ def diagnose(
         try:
             with within((began + budget - time.monotonic()) * 2 / (waiting + 1)) as deadline:
                 is_over()
-                known = list(probe(subject))
+                found = list(probe(subject))
             if deadline.cut:
                 cut[name] = ", ".join(deadline.cut)
-                known = [replace(f, sentence=f"{f.sentence} (Cut short by the budget: {cut[name]}.)") for f in known]
-            findings += known
+                found = [replace(f, sentence=f"{f.sentence} (Cut short by the budget: {cut[name]}.)") for f in found]
+            findings += found
         except OutOfTime:
             skipped[name] = f"{NO_TIME} of {budget:g} s"
         except checks.InputError as error:

@@ -146,7 +146,8 @@ def inner_residuals(
         previous = following
     *numbers, converged = (torch.stack(column, dim=-2) for column in zip(*rows, strict=True))
     past = ~running(known, len(x))
-    return InnerResiduals(*(array(n.masked_fill(past, torch.nan)) for n in numbers), converged=array(converged & ~past))
+    residual, distance, bound = (array(n.masked_fill(past, torch.nan)) for n in numbers)
+    return InnerResiduals(residual, distance, bound, array(converged & ~past))
 
 
 def _way(

@@ -74,8 +74,8 @@ def gradient_flow(
         seed: of the random vectors.
 
     Returns:
-        A `GradientFlow`. Time: exact O(T·B·S³), by vectors O(T·B·S²·vectors). 784 steps of 128 units and 32 sequences
-        take a few seconds.
+        A `GradientFlow`. Time: exact O(T·B·S³), by vectors O(T·B·S²·vectors). For 784 steps of a GRU with 128 units on
+        32 sequences that was 11 s and, with eight vectors, 1.4 s on one core.
 
     >>> layer = autapse.OrthogonalRNN(3, 8, nonlinearity="identity")
     >>> flow = gradient_flow(layer, torch.randn(50, 2, 3))

@@ -14,6 +14,7 @@ from torch import Tensor
 from autapse import checks
 from autapse.cells import Antisymmetric, Cell, ImplicitMidpoint
 from autapse.diagnostics.trajectories import Network, array, cell_of, trajectory
+from autapse.forms.integrated import Integrated
 
 FINER = 16  # steps of the reference per smallest step of the network
 RULE = "be a step of a differential equation: Antisymmetric or ImplicitMidpoint"
@@ -80,7 +81,7 @@ class ConvergenceOrder:
 def convergence_order(
     network: Network | Cell, x: Tensor, h0: Tensor | None = None, time: float = 1.0, halvings: int = 4
 ) -> ConvergenceOrder:
-    """How the error of a network shrinks with its step size: order 1 for forward Euler, 2 for the implicit midpoint.
+    """How the error of a network shrinks with its step size: order 1 for forward Euler, 2 for Heun and the midpoint.
 
     The exact solution is computed by the classical Runge–Kutta method with much smaller steps, in float64.
 
@@ -119,6 +120,8 @@ def rate(cell: Any, u: Tensor, y: Tensor, weights: Any) -> Tensor:
     """The right side f(y) of dy/dt = f(y), [B, S]."""
     if isinstance(cell, ImplicitMidpoint):
         return cell.rate(y, u, weights)
+    if isinstance(weights, Integrated):
+        return weights._rate(u, y)[0]
     return (cell.step(u, (y,), weights, 0)[0] - y) / cell.step_size
 
 

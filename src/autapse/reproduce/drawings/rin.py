@@ -30,7 +30,8 @@ from autapse.training.config import RunConfig
 
 NETWORKS = ("RIN", "IRNN", "LSTM")
 LENGTHS = (25, 50, 100)
-EPOCHS = {"adding": 10, "images": 30, "large": 6}  # large: two and three layers of 200 units
+EPOCHS = {"adding": 10, "long": 30, "short": 10, "shortest": 6}  # the last three for images
+RATES = {"long": 2e-4, "short": 3e-4, "shortest": 3e-4}
 SAMPLES = 128
 FIRST = 40  # steps of the adding problem in figure 1
 ADDING = {
@@ -110,14 +111,14 @@ def _last_errors(final: dict[str, list[float]]) -> tuple[str, list[int]]:
 # Images --------------------------------------------------------------------------------------------------------------
 
 
-def _digits(row: str, permuted: bool, seed: int, epochs: int) -> RunConfig:
+def _digits(row: str, permuted: bool, seed: int, budget: str) -> RunConfig:
     """A network of table 1 on scikit-learn's digits of 8 × 8 pixels, with a learning rate for a short training."""
     config = find_recipe(f"rin/table1/sequential-mnist/{row}").config()
     training = replace(
         config.training,
-        epochs=epochs,
+        epochs=EPOCHS[budget],
         batch_size=32,
-        learning_rate=2e-4,
+        learning_rate=RATES[budget],
         eval_every=37,
         select_by="last",
         seed=seed,
@@ -127,25 +128,27 @@ def _digits(row: str, permuted: bool, seed: int, epochs: int) -> RunConfig:
 
 
 @lru_cache(maxsize=128)
-def _image_run(row: str, permuted: bool, seed: int, epochs: int) -> Training:
-    return trained(_digits(row, permuted, seed, epochs))
+def _image_run(row: str, permuted: bool, seed: int, budget: str) -> Training:
+    return trained(_digits(row, permuted, seed, budget))
 
 
-def _curves(rows: dict[str, str], keys: tuple[str, ...], seed: int) -> Drawn:
+def _curves(rows: dict[str, str], keys: tuple[str, ...], seed: int, budget: str = "short") -> Drawn:
     """Curves on sequential and on permuted digits, a panel for each key."""
     figure = new_figure(WIDE, 0.8 + 2.8 * len(keys))
     numbers: dict[str, Any] = {}
     final: dict[tuple[str, bool], float] = {}
     panels = iter(grid_of(figure, 2 * len(keys), 2))
+    names = list(dict.fromkeys(label.split()[0] for label in rows))
     for key in keys:
         for permuted in (False, True):
             axes, kind = next(panels), "permuted" if permuted else "sequential"
-            for n, (label, row) in enumerate(rows.items()):
-                one = _image_run(row, permuted, seed, EPOCHS["images"])
+            for label, row in rows.items():
+                one = _image_run(row, permuted, seed, budget)
                 epochs, values = binned(*one.curve(key), 1.0)
                 values = 100 * (1 - values) if key == "validation" else values
-                style = "-" if n < len(COLOURS) else "--"
-                curve(axes, epochs, values, label, color=COLOURS[n % len(COLOURS)], linestyle=style)
+                name, kind_of = label.split()
+                style = ("-", "--", ":")[int(kind_of[0]) - 1]  # by the number of layers
+                curve(axes, epochs, values, label, color=COLOURS[names.index(name)], linestyle=style)
                 numbers[f"{kind}, {label}, {key}"] = {"epoch": short(epochs), "value": short(values)}
                 if key == "validation":
                     final[label, permuted] = float(values[-1])
@@ -162,10 +165,10 @@ def _curves(rows: dict[str, str], keys: tuple[str, ...], seed: int) -> Drawn:
     shown = ", ".join(f"{label} {abs(value):.3g}" for (label, p), value in final.items() if not p)
     rins = all(name.startswith("RIN") for name in best.values())
     ours = (
-        f"After {EPOCHS['images']} epochs the best {word} has {best[False]} (sequential) and {best[True]} (permuted). "
+        f"After {EPOCHS[budget]} epochs the best {word} has {best[False]} (sequential) and {best[True]} (permuted). "
         f"Sequential: {shown}."
     )
-    runs = [_image_run(row, permuted, seed, EPOCHS["images"]) for row in rows.values() for permuted in (False, True)]
+    runs = [_image_run(row, permuted, seed, budget) for row in rows.values() for permuted in (False, True)]
     return Drawn(figure, numbers, ours, rins, seconds_of(runs))
 
 
@@ -177,7 +180,7 @@ def figure_3(seed: int) -> Drawn:
         "IRNN 1-200": "irnn-1-200",
         "LSTM 1-200": "lstm-1-200",
     }
-    return _curves(rows, ("loss", "validation"), seed)
+    return _curves(rows, ("loss", "validation"), seed, "long")
 
 
 def _all_types() -> dict[str, str]:
@@ -205,7 +208,7 @@ def _estimation(kind: str) -> Any:
         inputs: Any = Digits().split("test", seed).inputs
         found = {}
         for name in NETWORKS:
-            one = _image_run(f"{name.lower()}-{kind}", False, seed, EPOCHS["large" if kind in LARGE else "images"])
+            one = _image_run(f"{name.lower()}-{kind}", False, seed, _budget(kind))
             found[f"{name} {kind}"] = [
                 iterative_estimation(as_reader(one.model), inputs[:SAMPLES], layer=n) for n in range(layers)
             ]
@@ -239,7 +242,9 @@ def _estimated(found: dict[str, list[IterativeEstimation]], layers: int) -> Draw
 
 def _legend_below(figure: Any) -> None:
     """One legend for all panels, which have the same lines."""
-    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize="small")
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    columns = 4 if len(labels) <= 4 else 3
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize="small")
 
 
 def _share(one: IterativeEstimation) -> float:
@@ -248,17 +253,25 @@ def _share(one: IterativeEstimation) -> float:
     return float((np.abs(one.change[1:]) / np.maximum(deviation, 1e-12)).max())
 
 
-IMAGES = (
-    "Ours: scikit-learn's digits of 8 × 8 pixels (64 steps, 1,197 images) instead of MNIST (784 steps); RMSprop at "
-    f"2·10⁻⁴, batches of 32, {EPOCHS['images']} epochs (rate times steps is 0.2, about as much as in the paper)."
-)
-FEW = IMAGES.replace(f"{EPOCHS['images']} epochs (rate times steps is 0.2, about as much as in the paper)", "6 epochs")
+def _budget(kind: str) -> str:
+    """The networks of figure 4 are those of figure 3; the others train for a short time."""
+    return "long" if kind == "1-200" else "shortest"
+
+
+def _images(budget: str) -> str:
+    rate = f"{RATES[budget] * 1e4:g}·10⁻⁴"
+    as_much = " (rate times steps is 0.2, about as much as in the paper)" if budget == "long" else ""
+    return (
+        "Ours: scikit-learn's digits of 8 × 8 pixels (64 steps, 1,197 images) instead of MNIST (784 steps), RMSprop at "
+        f"{rate}, batches of 32, {EPOCHS[budget]} epochs{as_much}."
+    )
+
+
 SHORT = (
     f"Ours: T = {', '.join(map(str, LENGTHS))} instead of 200, 300, 400; {EPOCHS['adding']} epochs of 25,600 sequences "
     "instead of up to 300 of 100,000; otherwise the paper's settings for T = 200, such as Adam at 10⁻⁴."
 )
 IDENTITY = "The average estimation errors are close to 0 in all networks: they learn an identity mapping."
-LARGE = ("2-200", "3-200")
 TYPES = {
     "figure4": "1-200",
     "figure8": "1-100",
@@ -272,7 +285,7 @@ TYPES = {
 def _estimation_figure(name: str) -> PaperFigure:
     kind = TYPES[name]
     caption = "Means of h_t − h_T (equation 1) and h_t − h_(t−1) (equation 3) over 128 test images, with bands of one "
-    caption += f"standard deviation, for networks of type {kind}. {FEW if kind in LARGE else IMAGES}"
+    caption += f"standard deviation, for networks of type {kind}. {_images(_budget(kind))}"
     paper = IDENTITY
     if name == "figure4":
         paper += " The variance grows over the last 200 steps in IRNN and RIN."
@@ -298,7 +311,7 @@ FIGURES = (
     ),
     PaperFigure(
         "rin/figure3",
-        f"Training loss and validation accuracy. {IMAGES}",
+        f"Training loss and validation accuracy. {_images('long')}",
         "RINs and RIN-DTs converge much faster than IRNNs and LSTMs, and end with a better accuracy.",
         figure_3,
     ),
@@ -312,14 +325,14 @@ FIGURES = (
     PaperFigure(
         "rin/figure6",
         "Training losses for one, two and three layers of 100 units (the paper also has 200 units and "
-        f"accuracies). {IMAGES}",
+        f"accuracies). {_images('short')}",
         "RINs and RIN-DTs converge much faster than IRNNs and LSTMs.",
         figure_6,
     ),
     PaperFigure(
         "rin/figure7",
         "Validation accuracies for one, two and three layers of 100 units (the paper: test losses and "
-        f"accuracies). {IMAGES}",
+        f"accuracies). {_images('short')}",
         "RINs and RIN-DTs converge much faster than IRNNs and LSTMs.",
         figure_7,
     ),
