@@ -11,12 +11,11 @@ from torch.nn import functional as F
 
 from autapse import checks
 from autapse.cells.addressing import SIMILARITIES, draw, most_probable
-from autapse.cells.base import Cell, make_cell, uniform_
+from autapse.cells.base import Cell, Note, make_cell, uniform_
 from autapse.cells.heads import Heads
 from autapse.cells.named import CELLS, cell_class, spec_of
 from autapse.forms import State
 from autapse.gradient.function import without_autocast
-from autapse.solve import SolveReport
 
 EMPTY = 1e-6  # every number of a memory that is not learned, before the first step
 
@@ -257,15 +256,9 @@ class Memory(Cell):
     def step(self, u: Tensor, state: State, weights: MemoryWeights, t: int) -> State:
         return self._step(u, state, weights, lambda u, h: self.controller.step(u, h, weights.controller, t))
 
-    def solved_step(self, u: Tensor, state: State, weights: MemoryWeights) -> tuple[State, SolveReport]:
-        reports = []
-
-        def solve(u: Tensor, h: State) -> State:
-            new, report = self.controller.solved_step(u, h, weights.controller)
-            reports.append(report)
-            return new
-
-        return self._step(u, state, weights, solve), reports[0]
+    def solved_step(self, weights: MemoryWeights, note: Note, u: Tensor, state: State, t: int) -> State:
+        solve = self.controller.solved_step
+        return self._step(u, state, weights, lambda u, h: solve(weights.controller, note, u, h, t))
 
     def _step(
         self, u: Tensor, state: State, weights: MemoryWeights, advance: Callable[[Tensor, State], State]
