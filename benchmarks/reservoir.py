@@ -200,7 +200,13 @@ def timing(peer: Peer, folder: Path, units: int, threads: int, single: bool, rou
             layer(rows_x)
 
     def whole() -> None:
-        options = {"hidden_size": units, "connections": 0.1, "penalty": PENALTY, "washout": WASHOUT, "dtype": dtype}
+        options: dict[str, Any] = {
+            "hidden_size": units,
+            "connections": 0.1,
+            "penalty": PENALTY,
+            "washout": WASHOUT,
+            "dtype": dtype,
+        }
         autapse.EchoStateNetwork(**options).fit(x, y)
 
     ours: dict[str, Callable[[], Any]] = {
@@ -219,7 +225,7 @@ def timing(peer: Peer, folder: Path, units: int, threads: int, single: bool, rou
             pairs.append((time.perf_counter() - begin, peer(what, path, dense)))
         mine, theirs = (statistics.median(each) for each in zip(*pairs, strict=True))
         ratio = statistics.median(b / a for a, b in pairs)
-        row = {"units": units, "threads": threads, "dtype": str(dtype), "steps": TRAIN, "what": what}
+        row: dict[str, Any] = {"units": units, "threads": threads, "dtype": str(dtype), "steps": TRAIN, "what": what}
         row |= {"autapse": mine, "reservoirpy": theirs, "ratio": ratio}
         print(row, flush=True)
         rows.append(row)
@@ -233,7 +239,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9, help="rounds of each timing")
     parser.add_argument("--seeds", type=int, default=3, help="networks of each accuracy")
     given = parser.parse_args()
-    origin, all_threads, times = Origin.here(), torch.get_num_threads(), []
+    origin, all_threads = Origin.here(), torch.get_num_threads()
+    times: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         # Threads share the units of a single sequence only if there are many.
         for threads, sizes in ((1, (100, 1000)), (all_threads, (1000,))):
