@@ -2,14 +2,16 @@
 
 .venv/bin/python benchmarks/reservoir.py [--environment ~/.cache/autapse/reservoirpy] [--rounds 9]
 
-reservoirpy runs in an environment of its own, as a second process. Both have one thread and take turns. Times are CPU
-times, since other programs may run. A ratio is the median of the ratios of all rounds. The results go to
+reservoirpy runs in an environment of its own, as a second process. Both have as many threads, and take turns. Times
+are wall times, so nothing else should run. A ratio is the median of the ratios of all rounds. reservoirpy computes
+states in float64 only. autapse is measured in float32 too, and the accuracy of both is compared. The results go to
 benchmarks/results/reservoir.json; docs/reservoirs.md has them.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import shlex
@@ -69,9 +71,9 @@ for line in sys.stdin:
     what, path, dense = json.loads(line)
     d = dict(np.load(path))
     d["dense"] = dense
-    begin = time.process_time()
+    begin = time.perf_counter()
     result = {"states": states, "fit": fit, "predict": fit, "whole": whole}[what](d)
-    seconds = time.process_time() - begin
+    seconds = time.perf_counter() - begin
     if what == "predict":
         H, readout = result
         np.save(path + ".y.npy", readout.run(H))
@@ -82,13 +84,18 @@ for line in sys.stdin:
 class Peer:
     """reservoirpy in a process that waits for commands."""
 
-    def __init__(self, environment: Path) -> None:
+    def __init__(self, environment: Path, threads: int) -> None:
         python = environment / "bin" / "python"
         if not python.exists():
             subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
             subprocess.run([str(python), "-m", "pip", "install", "--quiet", PEER], check=True)
+        limits = {f"{name}_NUM_THREADS": str(threads) for name in ("OMP", "OPENBLAS", "MKL")}
         self._process = subprocess.Popen(
-            [str(python), "-c", SCRIPT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ
+            [str(python), "-c", SCRIPT],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ | limits,
         )
 
     def __call__(self, what: str, path: Path, dense: bool = False) -> float:
@@ -128,9 +135,9 @@ def score(task: str, y: np.ndarray, predicted: np.ndarray) -> float:
     return float(np.sqrt(np.square(y - predicted).mean() / y.var(axis=0).mean()))
 
 
-def network(units: int, width: int, seed: int) -> Any:
+def network(units: int, width: int, seed: int, dtype: torch.dtype = torch.float64) -> Any:
     torch.manual_seed(seed)
-    return autapse.Reservoir(width, units, connections=0.1, input_scaling=0.2, dtype=torch.float64)
+    return autapse.Reservoir(width, units, connections=0.1, input_scaling=0.2, dtype=dtype)
 
 
 def weights(layer: Any, x: np.ndarray, y: np.ndarray, path: Path) -> None:
@@ -155,7 +162,7 @@ def fitted(layer: Any, x: Any, y: Any) -> tuple[Any, Ridge]:
 def accuracy(peer: Peer, folder: Path, units: int, seeds: int) -> list[dict[str, Any]]:
     rows = []
     for task, (x, y) in series().items():
-        ours, theirs, apart = [], [], 0.0
+        ours, ours_single, theirs, apart = [], [], [], 0.0
         for seed in range(seeds):
             layer, path = network(units, x.shape[1], seed), folder / "accuracy.npz"
             weights(layer, x, y[:TRAIN], path)
@@ -163,20 +170,28 @@ def accuracy(peer: Peer, folder: Path, units: int, seeds: int) -> list[dict[str,
             peer("predict", path)
             other = np.load(f"{path}.y.npy")
             ours.append(score(task, y, readout(states).numpy()))
+            single = network(units, x.shape[1], seed, torch.float32)
+            states_single, readout_single = fitted(
+                single, torch.from_numpy(x)[:, None].float(), torch.from_numpy(y[:TRAIN])
+            )
+            ours_single.append(score(task, y, readout_single(states_single.double()).numpy()))
             theirs.append(score(task, y, other))
             apart = max(apart, float(np.abs(readout(states).numpy() - other).max() / y.std()))
-        row = {"task": task, "autapse": statistics.mean(ours), "reservoirpy": statistics.mean(theirs), "apart": apart}
+        scores = {"autapse": ours, "autapse, float32": ours_single, "reservoirpy": theirs}
+        row = {"task": task, **{name: statistics.mean(each) for name, each in scores.items()}, "apart": apart}
         print(row, flush=True)
         rows.append(row | {"units": units, "seeds": seeds})
     return rows
 
 
-def timing(peer: Peer, folder: Path, units: int, rounds: int) -> list[dict[str, Any]]:
+def timing(peer: Peer, folder: Path, units: int, threads: int, single: bool, rounds: int) -> list[dict[str, Any]]:
+    torch.set_num_threads(threads)
+    dtype = torch.float32 if single else torch.float64
     x, y = series()["mackey-glass, 10 steps ahead"]
     x, y = x[:TRAIN], y[:TRAIN]
-    layer, path = network(units, 1, 0), folder / f"{units}.npz"
-    weights(layer, x, y, path)
-    rows_x, rows_y = torch.from_numpy(x)[:, None], torch.from_numpy(y)
+    layer, path = network(units, 1, 0, dtype), folder / f"{units}.npz"
+    weights(network(units, 1, 0), x, y, path)
+    rows_x, rows_y = torch.from_numpy(x)[:, None].to(dtype), torch.from_numpy(y)
     # reservoirpy takes a matrix in either form: its faster one counts.
     dense = min((False, True), key=lambda form: min(peer("states", path, form) for _ in range(2)))
 
@@ -185,7 +200,14 @@ def timing(peer: Peer, folder: Path, units: int, rounds: int) -> list[dict[str, 
             layer(rows_x)
 
     def whole() -> None:
-        autapse.EchoStateNetwork(hidden_size=units, connections=0.1, penalty=PENALTY, washout=WASHOUT).fit(x, y)
+        options: dict[str, Any] = {
+            "hidden_size": units,
+            "connections": 0.1,
+            "penalty": PENALTY,
+            "washout": WASHOUT,
+            "dtype": dtype,
+        }
+        autapse.EchoStateNetwork(**options).fit(x, y)
 
     ours: dict[str, Callable[[], Any]] = {
         "states": states,
@@ -198,12 +220,13 @@ def timing(peer: Peer, folder: Path, units: int, rounds: int) -> list[dict[str, 
         peer(what, path, dense)
         pairs = []
         for _ in range(rounds):
-            begin = time.process_time()
+            begin = time.perf_counter()
             run()
-            pairs.append((time.process_time() - begin, peer(what, path, dense)))
+            pairs.append((time.perf_counter() - begin, peer(what, path, dense)))
         mine, theirs = (statistics.median(each) for each in zip(*pairs, strict=True))
         ratio = statistics.median(b / a for a, b in pairs)
-        row = {"units": units, "steps": TRAIN, "what": what, "autapse": mine, "reservoirpy": theirs, "ratio": ratio}
+        row: dict[str, Any] = {"units": units, "threads": threads, "dtype": str(dtype), "steps": TRAIN, "what": what}
+        row |= {"autapse": mine, "reservoirpy": theirs, "ratio": ratio}
         print(row, flush=True)
         rows.append(row)
     return rows
@@ -216,14 +239,18 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9, help="rounds of each timing")
     parser.add_argument("--seeds", type=int, default=3, help="networks of each accuracy")
     given = parser.parse_args()
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ[name] = "1"
-    torch.set_num_threads(1)
-    peer, origin = Peer(given.environment), Origin.here()
+    origin, all_threads = Origin.here(), torch.get_num_threads()
+    times: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
-        times = [row for units in (100, 1000) for row in timing(peer, Path(folder), units, given.rounds)]
+        # Threads share the units of a single sequence only if there are many.
+        for threads, sizes in ((1, (100, 1000)), (all_threads, (1000,))):
+            peer = Peer(given.environment, threads)
+            for units, single in itertools.product(sizes, (False, True)):
+                times += timing(peer, Path(folder), units, threads, single, given.rounds)
+            peer.close()
+        peer = Peer(given.environment, 1)
         scores = accuracy(peer, Path(folder), 300, given.seeds)
-    peer.close()
+        peer.close()
     facts: dict[str, Any] = {"peer": PEER, "commit": origin.commit, "command": shlex.join(["python", *sys.argv])}
     facts |= {"hardware": origin.hardware, "software": software()}
     files.write_json(RESULT, {**facts, "times": times, "accuracy": scores})

@@ -144,7 +144,9 @@ def test_groups_one_after_the_other_are_the_steps(seed: int) -> None:
         (h,), (h_n,) = scan(cell, x, (h0,), sizes, start)
         loss = (h.square() * torch.linspace(-1, 2, h.numel()).view_as(h)).sum() + h_n.square().sum()
         first = torch.autograd.grad(loss, inputs, create_graph=True, materialize_grads=True)
-        second = torch.autograd.grad(sum(g.square().sum() for g in first), inputs, materialize_grads=True)
+        second = torch.autograd.grad(
+            torch.stack([g.square().sum() for g in first]).sum(), inputs, materialize_grads=True
+        )
         results.append([h, h_n, *first, *second])
     close(*results)
 

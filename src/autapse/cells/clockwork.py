@@ -98,7 +98,9 @@ class Clockwork(Cell):
     def in_parts(self, x: Tensor, state: State, sizes: Sequence[int], start: int, parts: Scans) -> tuple[State, State]:
         own = torch.split(state[0], self.group_sizes, dim=1)
         weights = torch.split(self.weight_ih, self.group_sizes)
-        biases = [None] * len(own) if self.bias_h is None else torch.split(self.bias_h, self.group_sizes)
+        biases: Sequence[Tensor | None] = [None] * len(own)
+        if self.bias_h is not None:
+            biases = torch.split(self.bias_h, self.group_sizes)
         matrices = [m.split(self.group_sizes[g:], dim=1) for g, m in enumerate(self._matrices())]
         tracks: list[Track] = []  # the states of the groups so far, the slowest last
         final: list[Tensor] = []

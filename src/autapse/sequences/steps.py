@@ -136,7 +136,8 @@ class _AddSteps(torch.autograd.Function):
         return to
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
+        (grad,) = gradients
         rows, count = ctx.shape
         return grad, *ctx.repeats.summed(grad.view(-1, count, grad.shape[1]), rows), None
 
@@ -159,7 +160,8 @@ class _SideBySide(torch.autograd.Function):
         return whole.flatten(0, 1)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
+        (grad,) = gradients
         own = grad.view(*ctx.shape, -1).split(ctx.widths, dim=2)
         pairs = [r.summed(g, n) for r, g, n in zip(ctx.repeats, own, ctx.counts, strict=True)]
         return None, *(rows for rows, _ in pairs), *(before for _, before in pairs)

@@ -40,7 +40,8 @@ class Defaults(Generic[M]):
         `keep` has the names of the settings that were given. If steps are among them, they count, and not the epochs
         of the defaults.
         """
-        usual, changes = self.training_config(), {}
+        usual = self.training_config()
+        changes: dict[str, Any] = {}
         if not getattr(config.task, "validation", True):
             for name, value in self.without_validation.items():
                 if name not in keep and getattr(config.training, name) == getattr(usual, name):
