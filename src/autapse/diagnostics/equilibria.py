@@ -15,7 +15,7 @@ from autapse.cells.equilibrium import EquilibriumRule
 from autapse.cells.equilibrium_tanh import equilibrium
 from autapse.cells.ernn import ERNN
 from autapse.cells.inner_steps import rate_at
-from autapse.diagnostics.contraction import equilibrium_of, single_rule
+from autapse.diagnostics.contraction import equilibrium_of, single_rule, step_norm
 from autapse.diagnostics.trajectories import Network, array, cell_of
 from autapse.sequences.lengths import running
 
@@ -157,7 +157,7 @@ def _way(
     slope = _slope(cell, goal, previous, u, weights)
     z, points, bounds = previous, [previous], []
     for eta in etas:
-        bounds.append(torch.linalg.matrix_norm(_identity(z) + eta * _slope(cell, z, previous, u, weights), ord=2))
+        bounds.append(step_norm(cell, z, previous, u, weights, eta))
         z = z + eta * (cell.phi(z, previous, u, weights) - z)
         points.append(z)
     residual = torch.stack([(cell.phi(z, previous, u, weights) - z).norm(dim=1) for z in points])
