@@ -15,7 +15,7 @@ from autapse.cells.equilibrium import EquilibriumRule
 from autapse.cells.equilibrium_tanh import equilibrium
 from autapse.cells.ernn import ERNN
 from autapse.cells.inner_steps import rate_at
-from autapse.diagnostics.contraction import equilibrium_of, single_rule
+from autapse.diagnostics.contraction import equilibrium_of, single_rule, step_norm
 from autapse.diagnostics.trajectories import Network, array, cell_of
 from autapse.sequences.lengths import running
 
@@ -125,7 +125,8 @@ def inner_residuals(
         lengths: [B], the length of each sequence, if they differ.
 
     Returns:
-        An `InnerResiduals`. Time: O(T·K·B·H³).
+        An `InnerResiduals`. Time: O(T·K·B·H³): 33 s on one core for 784 steps of an ERNN with K = 1 and 128 units on 32
+        sequences. Pass fewer sequences for more.
 
     >>> found = inner_residuals(autapse.ImplicitMidpoint(3, 8, step=0.5), torch.randn(6, 2, 3), iterations=4)
     >>> bool((found.ratio[0] < 1).all())
@@ -156,7 +157,7 @@ def _way(
     slope = _slope(cell, goal, previous, u, weights)
     z, points, bounds = previous, [previous], []
     for eta in etas:
-        bounds.append(torch.linalg.matrix_norm(_identity(z) + eta * _slope(cell, z, previous, u, weights), ord=2))
+        bounds.append(step_norm(cell, z, previous, u, weights, eta))
         z = z + eta * (cell.phi(z, previous, u, weights) - z)
         points.append(z)
     residual = torch.stack([(cell.phi(z, previous, u, weights) - z).norm(dim=1) for z in points])
