@@ -39,8 +39,9 @@ def additive_weights(
     """
     if not kernels_serve(query, keys, vector) or not is_plain(query, keys, vector):
         return additive_reference(query, keys, vector, targets, sources)
-    lengths = [None if part is None else part.to("cpu", torch.int64) for part in (targets, sources)]
-    return native.additive(partial(_for_second_order, *lengths), query, keys, vector, *lengths)
+    targets, sources = (None if part is None else part.to("cpu", torch.int64) for part in (targets, sources))
+    reference = partial(_for_second_order, targets, sources)
+    return native.additive(reference, query, keys, vector, targets, sources)
 
 
 def additive_reference(
@@ -52,5 +53,7 @@ def additive_reference(
     return weights if targets is None else weights.masked_fill(~inside(targets, query), 0)
 
 
-def _for_second_order(targets: Tensor | None, sources: Tensor | None, *given: Tensor) -> tuple[Tensor]:
-    return (additive_reference(*given, targets, sources),)
+def _for_second_order(
+    targets: Tensor | None, sources: Tensor | None, query: Tensor, keys: Tensor, vector: Tensor
+) -> tuple[Tensor]:
+    return (additive_reference(query, keys, vector, targets, sources),)

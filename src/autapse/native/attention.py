@@ -55,9 +55,9 @@ def _problem(tensors: Sequence[Tensor], lengths: Sequence[Tensor | None]) -> tup
     names = (*_GIVEN, "weight", "grad_weight")[: len(tensors)]
     for name, tensor in zip(names[3:], tensors[3:], strict=True):
         check_shape(name, tensor.shape, (B, T, S))
-    for name, tensor in zip(_LENGTHS, lengths, strict=True):
-        if tensor is not None:
-            check_shape(name, tensor.shape, (B,))
+    for name, known in zip(_LENGTHS, lengths, strict=True):
+        if known is not None:
+            check_shape(name, known.shape, (B,))
     held = [*dense(names, tensors, query.dtype), *dense(_LENGTHS, lengths, torch.int64)]
     sizes = {"batch": B, "targets": T, "sources": S, "size": A}
     problem = library.AttentionStruct(wide=query.dtype == torch.float64, threads=torch.get_num_threads(), **sizes)
