@@ -86,8 +86,9 @@ def test_missing_values_by_option(place, capsys):
     write(place / "d.csv", ["sequence", "a", "target"], 0, 12, lambda text: re.sub(r"s3,[^,]*", "s3,", text, count=1))
     text = mistake(capsys, "run", "d.csv", *SHORT)
     assert re.search(
-        r"d\.csv, line \d+, column 'a': the cell is empty\. To allow missing values, choose --missing", text
+        r"d\.csv, line \d+, column 'a': the cell is empty\. To allow missing values, choose missing=", text
     )
+    assert "(--missing mask)" in text
     said(capsys, "run", "d.csv", "--missing", "mask", *SHORT, "--out", "run")
     (place / "asked.csv").write_text("sequence,a\nq,\nq,2\n")
     said(capsys, "predict", "run", "asked.csv")

@@ -211,9 +211,15 @@ def functions() -> list[type]:
 
 
 def test_every_function_has_rules_for_every_transform() -> None:
-    """They inherit them; the kernels' own are never used under a transform (`kernels_serve`)."""
+    """They inherit them; those of kernels and of copies in place are never used under a transform (`is_plain`)."""
     outside = [f"{m.__module__}.{m.__qualname__}" for m in functions() if not issubclass(m, Function)]
-    assert outside == ["autapse.native.heads._Access", "autapse.native.ops._Differentiable"]
+    assert outside == [
+        "autapse.native.heads._Access",
+        "autapse.sequences.steps._AddSteps",
+        "autapse.native.attention._Additive",
+        "autapse.native.ops._Differentiable",
+        "autapse.sequences.steps._SideBySide",
+    ]
 
 
 def test_a_function_without_a_rule_raises() -> None:

@@ -75,11 +75,9 @@ class Predictions:
             return cls(mapped, shares, names, classes, model.every_step)
         if not model.has_classes:
             outputs = model.head.out_features
-            columns = (
-                ("prediction",) if outputs == 1 else values or tuple(f"prediction {n + 1}" for n in range(outputs))
-            )
-            answers = [_shortest(one[..., 0] if outputs == 1 else one) for one in scores]
-            return cls(answers, scores, names, columns, model.every_step)
+            several = values or tuple(f"prediction {n + 1}" for n in range(outputs))
+            columns = ("prediction",) if outputs == 1 else several
+            return cls([_shortest(one) for one in scores], scores, names, columns, model.every_step)
         chosen = [one.argmax(-1) for one in scores]
         named = [one.tolist() if numbers or not model.classes else np.array(classes)[one].tolist() for one in chosen]
         return cls(named, chosen, names, ("prediction",), model.every_step)

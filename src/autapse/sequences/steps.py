@@ -66,7 +66,7 @@ class Track(NamedTuple):
 
     def repeats(self, steps: range, counts: Sequence[int]) -> Repeats | None:
         """How often each row holds after these steps, if sequences have one length and rows are read equally often."""
-        same = all(each[0] == each[-1] == len(self.before) for each in (self.counts, counts) if each)
+        same = all(each[0] == each[-1] == len(self.before) > 0 for each in (self.counts, counts) if each)
         if not same or not self.counts or self.steps.step % steps.step or steps.start - self.steps.start >= steps.step:
             return None
         earlier = len(range(steps.start, min(steps.stop, self.steps.start), steps.step))
