@@ -88,7 +88,7 @@ def test_missing_values_by_option(place, capsys):
     assert re.search(
         r"d\.csv, line \d+, column 'a': the cell is empty\. To allow missing values, choose missing=", text
     )
-    assert "(--missing mask)" in text
+    assert 'choose missing="mask" (--missing mask)' in text
     said(capsys, "run", "d.csv", "--missing", "mask", *SHORT, "--out", "run")
     (place / "asked.csv").write_text("sequence,a\nq,\nq,2\n")
     said(capsys, "predict", "run", "asked.csv")
