@@ -239,16 +239,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9, help="rounds of each timing")
     parser.add_argument("--seeds", type=int, default=3, help="networks of each accuracy")
     given = parser.parse_args()
-    origin, all_threads = Origin.here(), torch.get_num_threads()
+    origin = Origin.here()
     times: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
-        # Threads share the units of a single sequence only if there are many.
-        for threads, sizes in ((1, (100, 1000)), (all_threads, (1000,))):
-            peer = Peer(given.environment, threads)
-            for units, single in itertools.product(sizes, (False, True)):
-                times += timing(peer, Path(folder), units, threads, single, given.rounds)
-            peer.close()
-        peer = Peer(given.environment, 1)
+        peer = Peer(given.environment, 1)  # one sequence has no work for more threads
+        for units, single in itertools.product((100, 1000), (False, True)):
+            times += timing(peer, Path(folder), units, 1, single, given.rounds)
         scores = accuracy(peer, Path(folder), 300, given.seeds)
         peer.close()
     facts: dict[str, Any] = {"peer": PEER, "commit": origin.commit, "command": shlex.join(["python", *sys.argv])}

@@ -235,8 +235,8 @@ def test_sparse_and_dense_are_the_same_network() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_threads_share_the_units_of_one_sequence(dtype: torch.dtype) -> None:
-    """The same bits for every number of threads, and in a batch; the last band of units is not full."""
+def test_threads_and_batches_change_no_bit_of_a_sparse_product(dtype: torch.dtype) -> None:
+    """The same bits for every number of threads, and in a batch; the last block of units is not full."""
     layer = autapse.Reservoir(D, 420, connections=0.2, leak=0.7, dtype=dtype)
     x, threads = torch.randn(12, 2, D, dtype=dtype), torch.get_num_threads()
     expected = layer(x)[0][:, :1]

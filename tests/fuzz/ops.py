@@ -160,8 +160,8 @@ def random_scan(rng: random.Random) -> tuple[Operands, Tensor, Kind]:
     lengths = random_lengths(rng)
     if rng.random() < 0.005:  # several threads, several chunks
         hidden, lengths = rng.randint(30, 70), sorted((rng.randint(1, 60) for _ in range(30)), reverse=True)
-    shared = form == "leaky" and rng.random() < 0.02  # threads share the units of one sequence
-    if shared:
+    many = form == "leaky" and rng.random() < 0.02  # one long row with many connections
+    if many:
         hidden, lengths = rng.randint(200, 300), [rng.randint(5, 20)]
     sizes = torch.tensor(running(lengths), dtype=torch.int64)
     hidden *= 1 + (form == "complex")  # real and imaginary parts
@@ -195,8 +195,8 @@ def random_scan(rng: random.Random) -> tuple[Operands, Tensor, Kind]:
     given["matrix"] = values(*((hidden, hidden) if form == "shared_gate" else shape), scale=0.5 / hidden**0.5)
     match form:
         case "leaky" | "delayed":
-            if form == "leaky" and (shared or rng.random() < 0.4):
-                given |= random_pattern(hidden, values, 0.9 if shared else rng.choice((0.0, 0.1, 0.3, 0.9)))
+            if form == "leaky" and (many or rng.random() < 0.4):
+                given |= random_pattern(hidden, values, 0.9 if many else rng.choice((0.0, 0.1, 0.3, 0.9)))
             mixing = (steps, inner) if kind.per_step else (hidden,)
             given |= {
                 name: maybe(*mixing, scale=0.3) for name in ("alpha", "beta")

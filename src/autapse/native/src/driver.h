@@ -1,7 +1,7 @@
 // The time loop, the same for every form.
 //
 // Rows of a batch do not interact in a recurrence, so each thread takes its own rows through a chunk of steps without
-// waiting for the others. Only the units of a single sequence with a large sparse matrix are shared instead. The backward pass stops after each chunk to add the chunk's share of the weight gradients:
+// waiting for the others. The backward pass stops after each chunk to add the chunk's share of the weight gradients:
 // there each thread has its own *elements* of the gradients, and every element is summed over the rows in one fixed
 // order. So no sum depends on the number of threads.
 #pragma once
@@ -72,7 +72,7 @@ public:
 
     int forward() {
         if (p.packed && !has_mark(p.packed)) return AUTAPSE_REPACK;
-        const int64_t threads = smaller(worthwhile(), shares_units() ? bands_of(H) : larger(p.batch, 1));
+        const int64_t threads = smaller(worthwhile(), larger(p.batch, 1));
         if (!p.packed) place_packed(scratch.take<T>(packed_size()));
         else place_packed(const_cast<void*>(p.packed));
         if (p.weight) u = scratch.take<T>(most_rows * padded<T>(G));
@@ -125,7 +125,6 @@ public:
 
 private:
     static constexpr int64_t input_rows = 48;
-    static constexpr int64_t least_shared = 1 << 15; // entries of a matrix, in which a step is long compared with the waiting
     static constexpr double faintest = 1e-60; // squared norm below which a gradient has no direction
 
     const T* in(const void* pointer) const { return static_cast<const T*>(pointer); }
@@ -201,11 +200,6 @@ private:
         return threads_for((double)p.rows * (products + (double)D * G), p.threads);
     }
 
-    // Whether the threads share the units of one sequence, not the sequences. They then wait for each other at each step.
-    bool shares_units() const {
-        return p.sparse && p.batch == 1 && p.inner == 1 && p.connections >= least_shared && bands_of(H) > 1;
-    }
-
     // A chunk has as many steps as fit into chunk_rows, and at least one.
     int64_t chunk_end(int64_t begin) const {
         int64_t end = begin + 1;
@@ -274,30 +268,19 @@ private:
             copy_rows(out(p.c_n) + first * H, in(p.c0) + first * H, last - first, H);
             team.wait();
         }
-        const bool shared = team.count > 1 && shares_units();
-        const Team by_row = shared ? Team{0, 1} : team;
-        const int64_t from = shared ? team.from(bands_of(H)) * band_rows : 0;
-        const int64_t to = shared ? smaller(H, team.to(bands_of(H)) * band_rows) : H;
         for (int64_t begin = 0; begin < p.steps;) {
             const int64_t end = chunk_end(begin);
-            const int64_t first = boundary(begin, end, by_row.index, by_row.count);
-            const int64_t last = boundary(begin, end, by_row.index + 1, by_row.count);
-            if (shared) {
-                drive_steps(begin, begin + team.from(end - begin), begin + team.to(end - begin), first, last);
-                team.wait();
-            } else {
-                drive_steps(begin, begin, end, first, last);
-            }
+            const int64_t first = boundary(begin, end, team.index, team.count);
+            const int64_t last = boundary(begin, end, team.index + 1, team.count);
+            drive_chunk(begin, end, first, last);
             for (int64_t t = begin; t < end && sizes[t] > first; t++) {
                 Step<T> s = step(t, first, smaller(last, sizes[t]) - first, team);
-                s.from = from, s.to = to;
                 s.u = p.weight ? u + (offsets[t] - offsets[begin] + first) * padded<T>(G)
                                : in(p.x) + (place(t) + first) * G;
                 s.u_stride = p.weight ? padded<T>(G) : G;
                 form.forward(s);
-                if (shared) team.wait();
                 const int64_t running = t + 1 < p.steps ? sizes[t + 1] : 0;
-                if (!shared || team.index == 0) finish(t, larger(first, running), smaller(last, sizes[t]));
+                finish(t, larger(first, running), smaller(last, sizes[t]));
             }
             if (ragged) team.wait(); // rows are distributed again
             begin = end;
@@ -309,13 +292,13 @@ private:
         }
     }
 
-    // u = W x + b for the rows [first, last) of some steps of a chunk, not for the whole sequence at once in new memory
-    void drive_steps(int64_t chunk, int64_t begin, int64_t end, int64_t first, int64_t last) {
-        if (!p.weight || begin == end) return;
+    // u = W x + b for this thread's rows of a chunk, not for the whole sequence at once in new memory
+    void drive_chunk(int64_t begin, int64_t end, int64_t first, int64_t last) {
+        if (!p.weight) return;
         if (first == 0 && last == sizes[begin] && !p.reverse)
-            return drive_rows(offsets[begin], offsets[end] - offsets[begin], offsets[begin] - offsets[chunk]);
+            return drive_rows(offsets[begin], offsets[end] - offsets[begin], 0);
         for (int64_t t = begin; t < end && sizes[t] > first; t++)
-            drive_rows(place(t) + first, smaller(last, sizes[t]) - first, offsets[t] - offsets[chunk] + first);
+            drive_rows(place(t) + first, smaller(last, sizes[t]) - first, offsets[t] - offsets[begin] + first);
     }
 
     void drive_rows(int64_t at, int64_t count, int64_t local) {

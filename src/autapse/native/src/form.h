@@ -13,7 +13,6 @@ constexpr int64_t most_delays = sizeof(autapse_scan::delays) / sizeof(int64_t);
 // The rows of one step that one thread works on. Each pointer is to the first of them.
 template <class T> struct Step {
     int64_t t, count;
-    int64_t from, to;            // forward: units of the thread; all but with a sparse matrix
     const T* u;                  // the drive, [count, u_stride]
     int64_t u_stride;
     const T *h_prev, *c_prev;    // [count, O], [count, H]

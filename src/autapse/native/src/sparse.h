@@ -196,15 +196,7 @@ public:
         for (; count - done >= least; done += smaller(lanes<T>, count - done))
             many(smaller(lanes<T>, count - done), x + done * x_stride, x_stride, y + done * y_stride, y_stride, add, scratch);
         for (; done < count; done++)
-            multiply_bands(0, bands_of(rows), x + done * x_stride, y + done * y_stride, add, scratch);
-    }
-
-    // The same for one row x and some bands of the rows of M.
-    void multiply_bands(int64_t first, int64_t last, const T* x, T* y, bool add, T* scratch) const {
-        if (!add)
-            for (int64_t i = first * band_rows; i < smaller(last * band_rows, padded<T>(rows)); i++) y[i] = 0;
-        if (narrow.run_count) by_tables(narrow.bands[first], narrow.bands[last], x, y, scratch);
-        else one(wide.bands[first], wide.bands[last], x, y);
+            single(x + done * x_stride, y + done * y_stride, add, scratch);
     }
 
 private:
@@ -214,6 +206,15 @@ private:
 
     Slices<T, slice_height<T>, 65536 / sizeof(T), uint16_t, sizeof(T)> wide;
     Slices<T, lanes<T>, table_width, uint8_t, 1> narrow;
+
+    // The same for one row x.
+    void single(const T* x, T* y, bool add, T* scratch) const {
+        const int64_t last = bands_of(rows);
+        if (!add)
+            for (int64_t i = 0; i < smaller(last * band_rows, padded<T>(rows)); i++) y[i] = 0;
+        if (narrow.run_count) by_tables(narrow.bands[0], narrow.bands[last], x, y, scratch);
+        else one(wide.bands[0], wide.bands[last], x, y);
+    }
 
     void one(Band first, Band last, const T* x, T* y) const {
         const T* value = wide.values + first.slot * wide.height;

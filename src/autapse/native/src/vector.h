@@ -80,13 +80,12 @@ template <class T> struct Part {
 #endif
 };
 
-// f(lane, j) for each vector of the elements [first, last).
-template <class T, class F> INLINE void each(int64_t first, int64_t last, F&& f) {
-    int64_t j = first;
-    for (; j + lanes<T> <= last; j += lanes<T>) f(Full<T>{}, j);
-    if (j < last) f(Part<T>{last - j}, j);
+// f(lane, j) for each vector of n elements.
+template <class T, class F> INLINE void each(int64_t n, F&& f) {
+    int64_t j = 0;
+    for (; j + lanes<T> <= n; j += lanes<T>) f(Full<T>{}, j);
+    if (j < n) f(Part<T>{n - j}, j);
 }
-template <class T, class F> INLINE void each(int64_t n, F&& f) { each<T>(0, n, static_cast<F&&>(f)); }
 
 template <class T> INLINE T sum(Vec<T> v) {
     T total = 0;

@@ -64,9 +64,7 @@ template <class T, class Act> struct Leaky final : Form<T> {
                      d ? Start::add : Start::zero);
         for (int64_t k = 0; k < K; k++) {
             const bool last = k + 1 == K;
-            if (p.sparse && s.to - s.from < H)
-                this->sparse.multiply_bands(s.from / band_rows, bands_of(s.to), from, s.work, false, s.across);
-            else if (p.sparse) this->sparse.multiply(s.count, from, from_stride, s.work, this->work_stride, false, s.across);
+            if (p.sparse) this->sparse.multiply(s.count, from, from_stride, s.work, this->work_stride, false, s.across);
             else this->linears[0].apply(s.count, from, from_stride, s.work, this->work_stride);
             // A state between inner steps goes to the reserve, or to the second half of the work space.
             T* to = last ? s.h : s.reserve ? s.reserve + states_at + k * H : s.work + padded<T>(H);
@@ -76,7 +74,7 @@ template <class T, class Act> struct Leaky final : Form<T> {
                 const T* earlier = this->delays ? a + earlier_at : nullptr;
                 T *y_out = mixed && s.reserve ? s.reserve + r * this->reserve_columns + k * H : nullptr;
                 T* h_out = to + r * to_stride;
-                each<T>(s.from, s.to, [&](auto lane, int64_t j) {
+                each<T>(H, [&](auto lane, int64_t j) {
                     Vec<T> y = lane.load(u + j) + lane.load(a + j);
                     if (earlier) y += lane.load(earlier + j);
                     y = activate(lane, y, j);
