@@ -11,19 +11,11 @@ from torch import Tensor
 
 from autapse.checks import InputError
 from autapse.models.additive import additive_reference, additive_weights
-from autapse.native import attention, library
+from autapse.native import attention
 
 SIZES = [(3, 5, 4, 3), (2, 1, 1, 1), (3, 4, 100, 16), (2, 7, 37, 20), (4, 3, 70, 65)]  # B, T, S, A
 every_size = pytest.mark.parametrize("sizes", SIZES, ids=str)
 pytestmark = needs_kernels
-
-
-@pytest.fixture(params=library.instruction_sets())
-def instruction_set(request: pytest.FixtureRequest) -> Any:
-    before = library.info()["instruction_set"]
-    library.use(request.param)
-    yield request.param
-    library.use(before)
 
 
 def arguments(sizes: tuple[int, ...], dtype: torch.dtype = torch.float64, scale: float = 1.0) -> list[Tensor]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,19 +12,10 @@ import torch
 from kernels import gradients, make_case, near, needs_kernels, one_per_kernel, run_reversed, same_bits
 from torch import Tensor
 
-from autapse.native import library
 from autapse.unfold import scan_fused, scan_reference
 from networks import VARIANTS, Network, every_form_variant
 
 pytestmark = needs_kernels
-
-
-@pytest.fixture(params=library.instruction_sets())
-def instruction_set(request: pytest.FixtureRequest) -> Iterator[str]:
-    before = library.info()["instruction_set"]
-    library.use(request.param)
-    yield request.param
-    library.use(before)
 
 
 @dataclass(frozen=True)

@@ -27,14 +27,6 @@ every_kind = pytest.mark.parametrize("kind", KINDS, ids=range(len(KINDS)))
 pytestmark = needs_kernels
 
 
-@pytest.fixture(params=library.instruction_sets())
-def instruction_set(request: pytest.FixtureRequest) -> Any:
-    before = library.info()["instruction_set"]
-    library.use(request.param)
-    yield request.param
-    library.use(before)
-
-
 def arguments(kind: Heads, dtype: torch.dtype = torch.float64, batch: int = 4) -> list[Tensor]:
     numbers = 2 * torch.randn(batch, sum(kind.sizes), dtype=dtype)
     addresses = torch.softmax(3 * torch.randn(batch, kind.count, kind.slots, dtype=dtype), dim=-1)
