@@ -212,8 +212,10 @@ def _check_saved(saved: Sequence[Tensor | None], results: Sequence[Shape]) -> No
 def _gradients(make: Callable[[Tensor, Shape], Tensor], operands: Operands, needed: list[bool]) -> tuple[Tensor, ...]:
     if len(needed) != len(operands):
         checks.fail("needed", f"have {len(operands)} entries, one per operand", needed)
-    pairs = zip(operands, needed, strict=True)
-    return tuple(make(operands.x, t.shape if wanted and t is not None else (0,)) for t, wanted in pairs)
+    # The indices of a sparse matrix have none, whatever the caller asks for.
+    wanted = [t is not None and t.is_floating_point() and need for t, need in zip(operands, needed, strict=True)]
+    shapes = [() if t is None else t.shape for t in operands]
+    return tuple(make(operands.x, shape if want else (0,)) for shape, want in zip(shapes, wanted, strict=True))
 
 
 # The ops ------------------------------------------------------------------------------------------------------------
