@@ -59,8 +59,8 @@ def implicit_solves(
         iterations: length of the convergence curves.
 
     Returns:
-        An `ImplicitSolves`. Time: about iterations² / 2 iterations per solver, since each point of a curve is a solve of
-        its own. 784 steps of 128 units and 32 sequences take about 25 s with two threads.
+        An `ImplicitSolves`. Time: about iterations² / 2 iterations per solver, since each point of a curve is a solve
+        of its own. 784 steps of 128 units and 32 sequences take about 25 s with two threads.
 
     >>> found = implicit_solves(autapse.ImplicitGRU(3, 4), torch.randn(10, 2, 3), iterations=4)
     >>> found.evaluations.shape, found.residual.shape
