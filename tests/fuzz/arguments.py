@@ -107,6 +107,8 @@ def command(draw: random.Random) -> list[str]:
     words = [verb, *(value(draw) for _ in range(draw.randint(0, 3)))]
     if verb in ("bench", "reproduce"):  # what they do takes minutes; their options are parsed all the same
         words.insert(draw.randint(1, len(words)), "--nothing")
+    elif verb == "online":  # without a mistake it learns from a long stream
+        words += ["--steps", "5"]
     elif verb == "data":
         words.insert(1, draw.choice(("list", "fetch", "verify", "path")))
     return words

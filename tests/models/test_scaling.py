@@ -1,5 +1,7 @@
 """Scaled inputs against numpy on each series alone."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import torch
@@ -121,3 +123,15 @@ def test_scaling_is_saved_with_the_weights():
 def test_bad_settings(settings, message):
     with pytest.raises(checks.InputError, match=message):
         Classifier("gru", 2, 3, 4, **settings)
+
+
+def test_a_huge_size_without_values_takes_no_memory():
+    """As in a damaged checkpoint: 10⁹ channels were once a list of 8 GB before the model was refused."""
+    tracemalloc.start()
+    try:
+        assert ChannelScaling(10**9).output_size == 10**9
+        with pytest.raises(checks.InputError, match="one entry per channel"):
+            ChannelScaling(10**9, scale=[1.0])
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()

@@ -1,10 +1,10 @@
-"""Every recipe is trained for a few steps, on small files in the upstream formats."""
+"""Recipes with all settings that occur are trained for a few steps, on small files in the upstream formats."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -62,17 +62,27 @@ def test_what_a_budget_changes_trains_too(recipe: Recipe, tmp_path: Path):
     assert result.budget == 600
 
 
-def without_length(recipe: Recipe) -> str:
-    """The settings of a recipe but for the length of its sequences, which is the same for all of them here."""
-    return repr([recipe.settings[table] | {"length": None} for table in ("task", "model", "training", "protocol")])
+def tables(recipe: Recipe) -> set[str]:
+    """Its tables of settings. The length of sequences does not count: it is the same for all of them here."""
+    names = ("task", "model", "training", "protocol")
+    return {f"{name} {recipe.settings[name] | {'length': None}}" for name in names}
 
 
-DISTINCT = list({without_length(recipe): recipe for recipe in RECIPES}.values())
+def covering(recipes: Iterable[Recipe]) -> Iterator[Recipe]:
+    """Recipes in which every table of settings occurs at least once. Another test makes a run of each recipe."""
+    seen = set[str]()
+    for recipe in recipes:
+        if tables(recipe) - seen:
+            yield recipe
+        seen |= tables(recipe)
+
+
+CHOSEN = list(covering(RECIPES))
 
 
 @pytest.mark.usefixtures("data")
-@pytest.mark.parametrize("recipe", DISTINCT, ids=[recipe.id for recipe in DISTINCT])
-def test_every_recipe_trains(recipe: Recipe, tmp_path: Path):
+@pytest.mark.parametrize("recipe", CHOSEN, ids=[recipe.id for recipe in CHOSEN])
+def test_recipes_train(recipe: Recipe, tmp_path: Path):
     plan = Plan.of(recipe, None, 0, overrides(recipe))
     result = reproduce(plan, tmp_path / "run", "the smoke test", quiet)
     assert result.recipe == recipe.id

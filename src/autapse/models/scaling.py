@@ -67,8 +67,8 @@ class ChannelScaling(nn.Module):
     ) -> None:
         super().__init__()
         given: dict[str, Sequence[float]] = {
-            "mean": mean or [0.0] * size * bool(scale),
-            "scale": scale or [1.0] * size * bool(mean),
+            "mean": mean or [0.0] * len(scale),
+            "scale": scale or [1.0] * len(mean),
             "center": center,
             "spread": spread,
             "level_mean": level_mean,
