@@ -9,6 +9,7 @@
 // bits, and a sequence has the same bits alone and in a batch.
 #pragma once
 
+#include <algorithm>
 #include <utility>
 
 #include "memory.h"
@@ -27,19 +28,10 @@ struct Entries {
     int64_t place(int64_t n) const { return places ? places[n] : n; }
 };
 
-// Rows that one thread computes together, if a product is shared by threads. A multiple of the height of every slice.
-constexpr int64_t band_rows = 128;
-inline int64_t bands_of(int64_t rows) { return quotient_up(rows, band_rows); }
-
 // A slice of some rows in a block of columns, with its number of slots.
 struct Run {
     int32_t block, slice;
     int64_t slots;
-};
-
-// Where the runs of a band begin, and their slots.
-struct Band {
-    int64_t run, slot;
 };
 
 template <class E> int64_t bytes_of(int64_t count) { return quotient_up(count * (int64_t)sizeof(E), 64) * 64; }
@@ -50,36 +42,35 @@ template <class E> E* placed(char*& memory, int64_t count) {
     return at;
 }
 
-// The entries in slices of `height` rows and blocks of `width` columns: band by band, there block by block, and there by
-// the number of slots. Then successive runs mostly have the same number, which a processor predicts.
+// The entries in slices of `height` rows and blocks of `width` columns: block by block, and there by the number of slots.
+// Then successive runs mostly have the same number, which a processor predicts.
 template <class T, int height_, int64_t width_, class Index, int unit> struct Slices {
-    static constexpr int64_t height = height_, width = width_, band_slices = band_rows / height;
+    static constexpr int64_t height = height_, width = width_;
 
     int64_t run_count = 0, slots = 0;
-    Band* bands = nullptr;
     Run* runs = nullptr;
     T* values = nullptr;    // [slots, height]
     Index* index = nullptr; // [slots, height], the column within the block, times `unit`
-    int64_t* plan = nullptr; // [bands, blocks, slices of a band], the slots of each run, then its first slot
+    int64_t* plan = nullptr; // [blocks, slices], the slots of each run, then its first slot
 
     static int64_t blocks(const Entries& e) { return quotient_up(e.cols, width); }
+    static int64_t slices(const Entries& e) { return quotient_up(e.rows, height); }
 
     // Calls f(n, row, run, k): entry n of a row is number k in its run.
     template <class F> static void each_entry(const Entries& e, F&& f) {
         for (int64_t row = 0; row < e.rows; row++) {
-            const int64_t first = row / band_rows * blocks(e) * band_slices + row % band_rows / height;
             int64_t last = -1, k = 0;
             for (int64_t n = e.starts[row]; n < e.starts[row + 1]; n++) {
                 const int64_t block = e.columns[n] / width;
                 k = block == last ? k + 1 : 0;
                 last = block;
-                f(n, row, first + block * band_slices, k);
+                f(n, row, block * slices(e) + row / height, k);
             }
         }
     }
 
     void measure(const Entries& e, Scratch& scratch) {
-        const int64_t count = bands_of(e.rows) * blocks(e) * band_slices;
+        const int64_t count = blocks(e) * slices(e);
         run_count = slots = 0;
         plan = scratch.take<int64_t>(count);
         if (scratch.failed) return;
@@ -91,13 +82,11 @@ template <class T, int height_, int64_t width_, class Index, int unit> struct Sl
         }
     }
 
-    int64_t bytes(int64_t rows) const {
-        return bytes_of<Band>(bands_of(rows) + 1) + bytes_of<Run>(run_count) + bytes_of<T>(slots * height) +
-               bytes_of<Index>(slots * height);
+    int64_t bytes() const {
+        return bytes_of<Run>(run_count) + bytes_of<T>(slots * height) + bytes_of<Index>(slots * height);
     }
 
-    void place(char*& memory, int64_t rows) {
-        bands = placed<Band>(memory, bands_of(rows) + 1);
+    void place(char*& memory) {
         runs = placed<Run>(memory, run_count);
         values = placed<T>(memory, slots * height);
         index = placed<Index>(memory, slots * height);
@@ -117,24 +106,20 @@ template <class T, int height_, int64_t width_, class Index, int unit> struct Sl
 private:
     void order(const Entries& e) {
         Run* run = runs;
-        int64_t slot = 0, *own = plan;
-        for (int64_t band = 0; band < bands_of(e.rows); band++) {
-            bands[band] = {run - runs, slot};
-            for (int64_t block = 0; block < blocks(e); block++, own += band_slices) {
-                Run* first = run;
-                for (int64_t slice = 0; slice < band_slices; slice++) {
-                    if (!own[slice]) continue;
-                    Run* at = run++;
-                    for (; at > first && at[-1].slots > own[slice]; at--) *at = at[-1];
-                    *at = {(int32_t)block, (int32_t)(band * band_slices + slice), own[slice]};
-                }
-                for (; first < run; first++) {
-                    own[first->slice - band * band_slices] = slot;
-                    slot += first->slots;
-                }
+        int64_t slot = 0;
+        for (int64_t block = 0; block < blocks(e); block++) {
+            int64_t* own = plan + block * slices(e);
+            Run* first = run;
+            for (int64_t slice = 0; slice < slices(e); slice++)
+                if (own[slice]) *run++ = {(int32_t)block, (int32_t)slice, own[slice]};
+            std::sort(first, run, [](const Run& a, const Run& b) {
+                return a.slots != b.slots ? a.slots < b.slots : a.slice < b.slice;
+            });
+            for (; first < run; first++) {
+                own[first->slice] = slot;
+                slot += first->slots;
             }
         }
-        bands[bands_of(e.rows)] = {run - runs, slot};
     }
 };
 
@@ -164,13 +149,13 @@ public:
         wide.measure(e, scratch);
         narrow = {};
         if (has_tables && 2 * e.count() >= e.rows * quotient_up(e.cols, narrow.width)) narrow.measure(e, scratch);
-        return 64 + wide.bytes(e.rows) + narrow.bytes(e.rows);
+        return 64 + wide.bytes() + narrow.bytes();
     }
     void fill(const Entries& e, const T* values, char* memory) {
         int64_t* sizes = placed<int64_t>(memory, 4);
         sizes[0] = wide.run_count, sizes[1] = wide.slots, sizes[2] = narrow.run_count, sizes[3] = narrow.slots;
-        wide.place(memory, rows);
-        narrow.place(memory, rows);
+        wide.place(memory);
+        narrow.place(memory);
         wide.fill(e, values);
         if (narrow.run_count) narrow.fill(e, values);
     }
@@ -178,8 +163,8 @@ public:
     void use(char* memory) {
         const int64_t* sizes = placed<int64_t>(memory, 4);
         wide.run_count = sizes[0], wide.slots = sizes[1], narrow.run_count = sizes[2], narrow.slots = sizes[3];
-        wide.place(memory, rows);
-        narrow.place(memory, rows);
+        wide.place(memory);
+        narrow.place(memory);
     }
 
     // Elements of scratch memory that a thread needs for `multiply`.
@@ -209,17 +194,16 @@ private:
 
     // The same for one row x.
     void single(const T* x, T* y, bool add, T* scratch) const {
-        const int64_t last = bands_of(rows);
         if (!add)
-            for (int64_t i = 0; i < smaller(last * band_rows, padded<T>(rows)); i++) y[i] = 0;
-        if (narrow.run_count) by_tables(narrow.bands[0], narrow.bands[last], x, y, scratch);
-        else one(wide.bands[0], wide.bands[last], x, y);
+            for (int64_t i = 0; i < padded<T>(rows); i++) y[i] = 0;
+        if (narrow.run_count) by_tables(x, y, scratch);
+        else one(x, y);
     }
 
-    void one(Band first, Band last, const T* x, T* y) const {
-        const T* value = wide.values + first.slot * wide.height;
-        const uint16_t* index = wide.index + first.slot * wide.height;
-        for (const Run *run = wide.runs + first.run, *end = wide.runs + last.run; run != end;) {
+    void one(const T* x, T* y) const {
+        const T* value = wide.values;
+        const uint16_t* index = wide.index;
+        for (const Run *run = wide.runs, *end = wide.runs + wide.run_count; run != end;) {
             const bool pair = run + 1 != end && run[1].block == run->block && run[1].slots == run->slots;
             const int64_t done = (pair ? 2 : 1) * run->slots * wide.height;
             if (pair) side_by_side<2>(run, value, index, x, y);
@@ -246,12 +230,12 @@ private:
         for (int c = 0; c < count; c++) __builtin_memcpy(y + run[c].slice * wide.height, &sum[c], sizeof(Slice));
     }
 
-    void by_tables(Band first, Band last, const T* x, T* y, T* scratch) const {
+    void by_tables(const T* x, T* y, T* scratch) const {
         for (int64_t j = 0; j < cols; j++) scratch[j] = x[j];
         for (int64_t j = cols; j < quotient_up(cols, table_width) * table_width; j++) scratch[j] = 0;
-        const T* value = narrow.values + first.slot * narrow.height;
-        const uint8_t* index = narrow.index + first.slot * narrow.height;
-        for (const Run* run = narrow.runs + first.run; run != narrow.runs + last.run; run++) {
+        const T* value = narrow.values;
+        const uint8_t* index = narrow.index;
+        for (const Run* run = narrow.runs; run != narrow.runs + narrow.run_count; run++) {
             const T* table = scratch + run->block * table_width;
             const Vec<T> low = load(table), high = load(table + lanes<T>);
             T* to = y + run->slice * narrow.height;
