@@ -1,9 +1,9 @@
 """Reservoirs against reservoirpy: the same weights, first the same numbers, then the time.
 
-.venv/bin/python benchmarks/reservoir.py [--environment ~/.cache/autapse/reservoirpy] [--rounds 9]
+.venv/bin/python benchmarks/reservoir.py [--environment ~/.cache/autapse/reservoirpy] [--rounds 25]
 
-reservoirpy runs in an environment of its own, as a second process. Both have as many threads, and take turns. Times
-are wall times, so nothing else should run. A ratio is the median of the ratios of all rounds. reservoirpy computes
+reservoirpy runs in an environment of its own, as a second process. Both have one thread, since one sequence has no work
+for more, and take turns. Of each, the best wall time of all rounds counts. reservoirpy computes
 states in float64 only. autapse is measured in float32 too, and the accuracy of both is compared. The results go to
 benchmarks/results/reservoir.json; docs/reservoirs.md has them.
 """
@@ -84,12 +84,12 @@ for line in sys.stdin:
 class Peer:
     """reservoirpy in a process that waits for commands."""
 
-    def __init__(self, environment: Path, threads: int) -> None:
+    def __init__(self, environment: Path) -> None:
         python = environment / "bin" / "python"
         if not python.exists():
             subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
             subprocess.run([str(python), "-m", "pip", "install", "--quiet", PEER], check=True)
-        limits = {f"{name}_NUM_THREADS": str(threads) for name in ("OMP", "OPENBLAS", "MKL")}
+        limits = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
         self._process = subprocess.Popen(
             [str(python), "-c", SCRIPT],
             stdin=subprocess.PIPE,
@@ -184,8 +184,7 @@ def accuracy(peer: Peer, folder: Path, units: int, seeds: int) -> list[dict[str,
     return rows
 
 
-def timing(peer: Peer, folder: Path, units: int, threads: int, single: bool, rounds: int) -> list[dict[str, Any]]:
-    torch.set_num_threads(threads)
+def timing(peer: Peer, folder: Path, units: int, single: bool, rounds: int) -> list[dict[str, Any]]:
     dtype = torch.float32 if single else torch.float64
     x, y = series()["mackey-glass, 10 steps ahead"]
     x, y = x[:TRAIN], y[:TRAIN]
@@ -218,15 +217,14 @@ def timing(peer: Peer, folder: Path, units: int, threads: int, single: bool, rou
     for what, run in ours.items():
         run()
         peer(what, path, dense)
-        pairs = []
+        mine, theirs = [], []
         for _ in range(rounds):
             begin = time.perf_counter()
             run()
-            pairs.append((time.perf_counter() - begin, peer(what, path, dense)))
-        mine, theirs = (statistics.median(each) for each in zip(*pairs, strict=True))
-        ratio = statistics.median(b / a for a, b in pairs)
-        row: dict[str, Any] = {"units": units, "threads": threads, "dtype": str(dtype), "steps": TRAIN, "what": what}
-        row |= {"autapse": mine, "reservoirpy": theirs, "ratio": ratio}
+            mine.append(time.perf_counter() - begin)
+            theirs.append(peer(what, path, dense))
+        row: dict[str, Any] = {"units": units, "dtype": str(dtype), "steps": TRAIN, "what": what}
+        row |= {"autapse": min(mine), "reservoirpy": min(theirs), "ratio": min(theirs) / min(mine)}
         print(row, flush=True)
         rows.append(row)
     return rows
@@ -236,15 +234,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "autapse" / "reservoirpy"
     parser.add_argument("--environment", type=Path, default=cache, help="where the environment is, or is made")
-    parser.add_argument("--rounds", type=int, default=9, help="rounds of each timing")
+    parser.add_argument("--rounds", type=int, default=25, help="rounds of each timing")
     parser.add_argument("--seeds", type=int, default=3, help="networks of each accuracy")
     given = parser.parse_args()
     origin = Origin.here()
     times: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
-        peer = Peer(given.environment, 1)  # one sequence has no work for more threads
+        torch.set_num_threads(1)
+        peer = Peer(given.environment)
         for units, single in itertools.product((100, 1000), (False, True)):
-            times += timing(peer, Path(folder), units, 1, single, given.rounds)
+            times += timing(peer, Path(folder), units, single, given.rounds)
         scores = accuracy(peer, Path(folder), 300, given.seeds)
         peer.close()
     facts: dict[str, Any] = {"peer": PEER, "commit": origin.commit, "command": shlex.join(["python", *sys.argv])}
