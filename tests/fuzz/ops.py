@@ -35,7 +35,7 @@ from autapse.cells.heads import Heads
 from autapse.checks import InputError
 from autapse.forms.implicit_gru import ImplicitGRURule
 from autapse.layers import Layer
-from autapse.models.additive import additive_reference, additive_weights
+from autapse.models import attention_weights
 from autapse.native import attention as native_attention
 from autapse.native import heads as native_heads
 from autapse.native import library, ops
@@ -304,12 +304,18 @@ def same_at_each_step(operands: Operands, kind: Kind) -> bool:
     return all(bool((t == t[:1]).all()) for t in pairs)
 
 
-def compare(call: str, found: Sequence[Tensor], expected: Sequence[Tensor | None], cells: bool = True) -> None:
+def compare(
+    call: str,
+    found: Sequence[Tensor],
+    expected: Sequence[Tensor | None],
+    cells: bool = True,
+    gradient: bool = False,
+) -> None:
     wanted = [
         (f, e) for n, (f, e) in enumerate(zip(found, expected, strict=True)) if e is not None and (cells or n != 2)
     ]
     try:
-        near([f for f, _ in wanted], [e for _, e in wanted])  # type: ignore[misc]
+        near([f for f, _ in wanted], [e for _, e in wanted], gradient)  # type: ignore[misc]
     except AssertionError as problem:
         raise WrongError(f"{call}: {problem}") from None
 
@@ -633,31 +639,42 @@ def fuzz_heads(rng: random.Random) -> str:
     return RIGHT
 
 
-# Additive attention -------------------------------------------------------------------------------------------------
+# Attention ----------------------------------------------------------------------------------------------------------
 
 
 def fuzz_attention(rng: random.Random) -> str:
-    """The weights of additive attention, and their gradient."""
-    dtype, batch, units = rng.choice(DTYPES), rng.choice((0, 1, 3, 6)), rng.randint(1, 20)
+    """The weights of attention, and their gradient."""
+    kind, dtype = rng.choice(("additive", "monotonic")), rng.choice(DTYPES)
+    batch, units = rng.choice((0, 1, 3, 6)), rng.randint(1, 20)
     targets, sources = rng.randint(0, 9), rng.randint(0, 70)
-    scale = rng.choice((1.0, 1.0, 20.0))  # large values have a path of their own
-    shapes = {"query": (batch, targets, units), "keys": (batch, sources, units), "vector": (units,)}
-    given: dict[str, Any] = {name: scale * torch.randn(shape, dtype=dtype) for name, shape in shapes.items()}
-    given["vector"] = given["vector"] / scale
+    scale = rng.choice((1.0, 1.0, 20.0))  # large values of additive attention have a path of their own
+    of_target, of_source = (batch, targets, units), (batch, sources, units)
+    given: dict[str, Any]
+    if kind == "additive":
+        given = {name: scale * torch.randn(shape) for name, shape in (("query", of_target), ("keys", of_source))}
+        given["vector"] = torch.randn(units)
+    else:
+        # Wide windows: float32 loses digits if the nearest step is far away in widths.
+        given = {"heights": torch.randn(of_target), "roots": 0.2 * torch.randn(of_target).exp()}
+        given["places"] = torch.randn(of_target) + sources * torch.rand(of_target)
+    given = {name: tensor.to(dtype) for name, tensor in given.items()}
+    sizes = {} if kind == "additive" else {"sources": sources}
     steps = {"target_lengths": targets, "source_lengths": sources}
     ends = {name: torch.randint(0, n + 1, (batch,)) if rng.random() < 0.5 else None for name, n in steps.items()}
     if rng.random() < 0.6:
         there = {name: tensor for name, tensor in ends.items() if tensor is not None}
-        return run_changed(rng, partial(native_attention.additive, None), given | there)
+        return run_changed(rng, partial(getattr(native_attention, kind), None), given | sizes | there)
     if rng.random() < 0.3:
         given = {name: strange(rng, tensor) for name, tensor in given.items()}
     leaves = [tensor.requires_grad_() for tensor in given.values()]
     factors = torch.randn(batch, targets, sources, dtype=dtype)
     results = []
-    for weigh in (additive_weights, additive_reference):
-        weights = weigh(*leaves, *ends.values())
+    for way in ("weights", "reference"):
+        weights = getattr(attention_weights, f"{kind}_{way}")(*leaves, *sizes.values(), *ends.values())
         results.append([weights, *torch.autograd.grad(weights, leaves, factors)])
-    compare(f"attention {(batch, targets, sources, units)} {scale} {ends}", *results)
+    call = f"{kind} attention {(batch, targets, sources, units)} {scale} {ends}"
+    compare(call, *([weights] for weights, *_ in results))
+    compare(f"gradient of {call}", *(gradients for _, *gradients in results), gradient=True)
     return RIGHT
 
 
@@ -677,25 +694,27 @@ TARGETS: dict[Callable[[random.Random], str], int] = {  # how often each is trie
 }
 
 
-def run_case(seed: int, number: int) -> tuple[str, str]:
-    """Which target it was, and how it ended."""
+def run_case(seed: int, number: int, only: str | None = None) -> tuple[str, str]:
+    """Which target it was, and how it ended; `only`: this target."""
     rng = random.Random(f"{seed} {number}")
     torch.manual_seed(rng.randrange(2**63))
     torch.set_num_threads(rng.choice((1,) * 18 + (2, 3)))  # a change of threads takes long
     library.use(rng.choice(library.instruction_sets()))
-    (target,) = rng.choices(list(TARGETS), list(TARGETS.values()))
+    often = {target: n for target, n in TARGETS.items() if only in (None, target.__name__)}
+    (target,) = rng.choices(list(often), list(often.values()))
     return target.__name__, target(rng)
 
 
-def run(cases: int, seed: int = 0, first: int = 0, every: int = 0) -> Counter[tuple[str, str]]:
+def run(cases: int, seed: int = 0, first: int = 0, every: int = 0, only: str | None = None) -> Counter[tuple[str, str]]:
     """How often each target ended how; says so every so many cases."""
     threads, counted, began = torch.get_num_threads(), Counter[tuple[str, str]](), time.monotonic()
     try:
         for number in range(first, first + cases):
             try:
-                counted[run_case(seed, number)] += 1
+                counted[run_case(seed, number, only)] += 1
             except Exception as problem:
-                problem.add_note(f"in case {number} of seed {seed}: --seed {seed} --first {number} --cases 1")
+                same = f" --only {only}" if only else ""
+                problem.add_note(f"in case {number} of seed {seed}: --seed {seed} --first {number} --cases 1{same}")
                 raise
             if every and (number + 1 - first) % every == 0:
                 print(f"{number + 1} cases, {time.monotonic() - began:.0f} s", flush=True)
@@ -710,8 +729,10 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=2000, help="how many (2000)")
     parser.add_argument("--seed", type=int, default=0, help="which sequence of cases (0)")
     parser.add_argument("--first", type=int, default=0, help="number of the first case (0)")
+    names = [target.__name__ for target in TARGETS]
+    parser.add_argument("--only", choices=names, help="one kind of call (all)")
     chosen = parser.parse_args()
-    counted = run(chosen.cases, chosen.seed, chosen.first, every=1000)
+    counted = run(chosen.cases, chosen.seed, chosen.first, every=1000, only=chosen.only)
     for (target, end), count in sorted(counted.items()):
         print(f"{target:18}{end:10}{count}")
 

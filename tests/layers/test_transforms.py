@@ -216,9 +216,9 @@ def test_every_function_has_rules_for_every_transform() -> None:
     assert outside == [
         "autapse.native.heads._Access",
         "autapse.sequences.steps._AddSteps",
-        "autapse.native.attention._Additive",
         "autapse.native.ops._Differentiable",
         "autapse.sequences.steps._SideBySide",
+        "autapse.native.attention._Weights",
     ]
 
 

@@ -7,8 +7,8 @@ import torch
 
 from autapse.checks import InputError
 from autapse.models import Conditions, Decoder, Elements, EncoderDecoder, Padded, Teacher
-from autapse.models.additive import additive_weights
 from autapse.models.attention import Attention, make_scoring
+from autapse.models.attention_weights import additive_weights, monotonic_weights
 from autapse.models.walk import DecoderWalk
 from tolerance import close
 
@@ -90,12 +90,17 @@ def test_gradients_agree_with_finite_differences(kind):
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # torch's own, in its first use of dual numbers
-def test_additive_weights_have_forward_derivatives_and_run_under_vmap():
-    given = tuple(torch.randn(*shape).double() for shape in ((2, 5, 3), (2, 6, 3), (3,)))
+@pytest.mark.parametrize(
+    ("function", "shapes", "sizes"),
+    [(additive_weights, ((2, 5, 3), (2, 6, 3), (3,)), ()), (monotonic_weights, ((2, 5, 3),) * 3, (6,))],
+    ids=["additive", "monotonic"],
+)
+def test_weights_have_forward_derivatives_and_run_under_vmap(function, shapes, sizes):
+    given = tuple(torch.randn(*shape).double() for shape in shapes)
     moves = tuple(torch.randn_like(part) for part in given)
 
     def weights(*given):
-        return additive_weights(*given, torch.tensor([5, 2]), LENGTHS[:2])
+        return function(*given, *sizes, torch.tensor([5, 2]), LENGTHS[:2])
 
     def moved(by):
         return weights(*(x + by * m for x, m in zip(given, moves, strict=True)))
@@ -103,9 +108,9 @@ def test_additive_weights_have_forward_derivatives_and_run_under_vmap():
     value, tangent = torch.func.jvp(weights, given, moves)
     close(value, weights(*given))
     assert ((moved(1e-6) - moved(-1e-6)) / 2e-6 - tangent).abs().max() < 1e-8
-    query, keys, vector = given
-    mapped = torch.func.vmap(weights, in_dims=(None, None, 0))(query, keys, torch.stack([vector, -vector]))
-    close(mapped[1], weights(query, keys, -vector))
+    *first, last = given
+    mapped = torch.func.vmap(weights, in_dims=(None, None, 0))(*first, torch.stack([last, -last]))
+    close(mapped[1], weights(*first, -last))
 
 
 def make(kind, when, cell="gru", **settings):

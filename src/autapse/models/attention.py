@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from autapse import checks
 from autapse.cells.spec import parse_options
-from autapse.models.additive import additive_weights
+from autapse.models.attention_weights import additive_weights, monotonic_weights
 from autapse.models.padding import softmax_inside
 
 When = Literal["after", "before"]
@@ -147,13 +147,8 @@ class Monotonic(Scoring):
         heights, widths, steps = self.parameters_of(query).chunk(3, dim=-1)  # [B, T, K] each
         places = steps.clamp(max=FASTEST).exp().cumsum(1)
         places = places if state is None else places + state[:, None]
-        root = (0.5 * widths.clamp(-NARROWEST, NARROWEST)).exp().unsqueeze(-1)  # √b
-        source = torch.arange(1, keys.shape[1] + 1, device=keys.device, dtype=keys.dtype)
-        distance = torch.addcmul(root * places.unsqueeze(-1), root, source, value=-1)  # [B, T, K, S]
-        energies = torch.addcmul(heights.unsqueeze(-1), distance, distance, value=-1)
-        # One softmax over windows and steps of the source together.
-        shares = softmax_inside(energies, sources, dims=2)
-        return shares.sum(2), places[:, -1]
+        roots = (0.5 * widths.clamp(-NARROWEST, NARROWEST)).exp()  # √b
+        return monotonic_weights(heights, roots, places, keys.shape[1], targets, sources), places[:, -1]
 
 
 KINDS: dict[str, type[Scoring]] = {

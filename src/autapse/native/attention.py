@@ -1,4 +1,4 @@
-"""The weights of additive attention, as a function that autograd can differentiate."""
+"""The weights of attention, as functions that autograd can differentiate."""
 
 from __future__ import annotations
 
@@ -36,31 +36,66 @@ def additive(
     Returns:
         The weights.
     """
-    weights: Tensor = _Additive.apply(reference, query, keys, vector, target_lengths, source_lengths)
+    check_shape("key", keys.shape, (None, None, None))
+    weights: Tensor = _Weights.apply(
+        ADDITIVE, keys.shape[1], reference, query, keys, vector, target_lengths, source_lengths
+    )
     return weights
 
 
-_GIVEN = ("query", "key", "vector")
+def monotonic(
+    reference: Reference,
+    heights: Tensor,  # [B, T, K]
+    roots: Tensor,  # [B, T, K]
+    places: Tensor,  # [B, T, K]
+    sources: int,
+    target_lengths: Tensor | None = None,  # [B]
+    source_lengths: Tensor | None = None,  # [B]
+) -> Tensor:  # [B, T, S]
+    """w_ts = Σ_k of the softmax over k and s together of a_tk − (r_tk·(κ_tk − s))², with s = 1 … S.
+
+    Args:
+        reference: the same function of heights, roots and places in plain PyTorch, for second derivatives.
+        heights: a of each window.
+        roots: r, the square root of its sharpness.
+        places: κ.
+        sources: S, the steps of the longest source.
+        target_lengths: steps of each target; None: all T.
+        source_lengths: steps of each source; None: all S.
+
+    Returns:
+        The weights, zero past the lengths, whose pairs cost nothing.
+    """
+    sources = checks.integer("sources", sources, minimum=0)
+    weights: Tensor = _Weights.apply(
+        MONOTONIC, sources, reference, heights, roots, places, target_lengths, source_lengths
+    )
+    return weights
+
+
+Names = tuple[str, str, str]
+ADDITIVE: Names = ("query", "key", "vector")  # names in src/abi.h of what each kind is given
+MONOTONIC: Names = ("height", "root", "place")
 _LENGTHS = ("target_lengths", "source_lengths")
 
 
-def _problem(tensors: Sequence[Tensor], lengths: Sequence[Tensor | None]) -> tuple[Any, list[Any]]:
+def _problem(
+    given: Names, sources: int, tensors: Sequence[Tensor], lengths: Sequence[Tensor | None]
+) -> tuple[Any, list[Any]]:
     """The problem of these tensors, and the tensors that it points to. All but the values of the lengths is checked."""
-    query, keys, vector, *_ = tensors
-    check_dtype(query.dtype)
-    B, T, A = check_shape("query", query.shape, (None, None, None))
-    checks.integer("the size of query", A, minimum=1)
-    _, S, _ = check_shape("key", keys.shape, (B, None, A))
-    check_shape("vector", vector.shape, (A,))
-    names = (*_GIVEN, "weight", "grad_weight")[: len(tensors)]
-    for name, tensor in zip(names[3:], tensors[3:], strict=True):
-        check_shape(name, tensor.shape, (B, T, S))
-    for name, known in zip(_LENGTHS, lengths, strict=True):
-        if known is not None:
-            check_shape(name, known.shape, (B,))
-    held = [*dense(names, tensors, query.dtype), *dense(_LENGTHS, lengths, torch.int64)]
-    sizes = {"batch": B, "targets": T, "sources": S, "size": A}
-    problem = library.AttentionStruct(wide=query.dtype == torch.float64, threads=torch.get_num_threads(), **sizes)
+    check_dtype(tensors[0].dtype)
+    B, T, A = check_shape(given[0], tensors[0].shape, (None, None, None))
+    checks.integer(f"the size of {given[0]}", A, minimum=1)
+    shapes: dict[str, Sequence[int]] = dict.fromkeys(MONOTONIC, (B, T, A))
+    shapes |= {"query": (B, T, A), "key": (B, sources, A), "vector": (A,)}
+    shapes |= dict.fromkeys(("weight", "grad_weight"), (B, T, sources)) | dict.fromkeys(_LENGTHS, (B,))
+    names = (*given, "weight", "grad_weight")[: len(tensors)]
+    for name, tensor in (*zip(names, tensors, strict=True), *zip(_LENGTHS, lengths, strict=True)):
+        if tensor is not None or name not in _LENGTHS:
+            check_shape(name, None if tensor is None else tensor.shape, shapes[name])
+    held = [*dense(names, tensors, tensors[0].dtype), *dense(_LENGTHS, lengths, torch.int64)]
+    sizes = {"batch": B, "targets": T, "sources": sources, "size": A, "monotonic": given is MONOTONIC}
+    problem = library.AttentionStruct(wide=tensors[0].dtype == torch.float64, threads=torch.get_num_threads(), **sizes)
     for name, tensor in zip((*names, *_LENGTHS), held, strict=True):
         setattr(problem, name, None if tensor is None else tensor.data_ptr())
     return problem, held
@@ -72,20 +107,20 @@ def _run(function: str, problem: Any, lengths: Sequence[Tensor | None]) -> None:
         checks.fail("lengths", rule, [None if n is None else n.tolist() for n in lengths], kind=checks.ShapeError)
 
 
-class _Additive(torch.autograd.Function):
-    """Autograd of `additive`: its backward kernel, or the reference if the gradient itself is to be differentiated."""
+class _Weights(torch.autograd.Function):
+    """Autograd of the weights: the backward kernel, or the reference if the gradient itself is to be differentiated."""
 
     @staticmethod
-    def forward(ctx: Any, reference: Reference, *given: Any) -> Tensor:
+    def forward(ctx: Any, names: Names, sources: int, reference: Reference, *given: Any) -> Tensor:
         tensors, lengths = given[:3], given[3:]
-        problem, held = _problem(tensors, lengths)
-        weights = fresh(held[0], (problem.batch, problem.targets, problem.sources))
+        problem, held = _problem(names, sources, tensors, lengths)
+        weights = fresh(held[0], (problem.batch, problem.targets, sources))
         if weights.numel():
             problem.weight = weights.data_ptr()
             _run("attention_forward", problem, lengths)
         # The tensors as they were given: contiguous copies would have no history to differentiate twice.
         ctx.save_for_backward(*given, weights)
-        ctx.reference = reference
+        ctx.names, ctx.reference = names, reference
         return weights
 
     @staticmethod
@@ -93,10 +128,11 @@ class _Additive(torch.autograd.Function):
         *given, weights = ctx.saved_tensors
         tensors, lengths = given[:3], given[3:]
         if torch.is_grad_enabled():
-            return None, *second_order(ctx.reference, tensors, (grad,)), None, None
-        problem, held = _problem((*tensors, weights, grad), lengths)
+            return None, None, None, *second_order(ctx.reference, tensors, (grad,)), None, None
+        problem, held = _problem(ctx.names, weights.shape[-1], (*tensors, weights, grad), lengths)
         results = [torch.empty_like(tensor) if weights.numel() else torch.zeros_like(tensor) for tensor in held[:3]]
         if weights.numel():
-            problem.grad_query, problem.grad_key, problem.grad_vector = (result.data_ptr() for result in results)
+            for name, result in zip(ctx.names, results, strict=True):
+                setattr(problem, f"grad_{name}", result.data_ptr())
             _run("attention_backward", problem, lengths)
-        return None, *results, None, None
+        return None, None, None, *results, None, None

@@ -18,7 +18,7 @@ SWITCH = "AUTAPSE_NATIVE"  # 0 forces the reference
 INSTRUCTION_SET = "AUTAPSE_ISA"  # forces an instruction set
 PLACE = "AUTAPSE_LIBRARY"  # another build of the library, such as one with sanitizers
 INSTRUCTION_SETS = ("avx512", "avx2", "baseline")
-ABI = 15
+ABI = 16
 REMEDY = (
     "Install a C++ compiler (such as g++) and then autapse again (with pip's --force-reinstall --no-deps "
     f"--no-cache-dir), or set {SWITCH}=0 to use plain PyTorch without this warning."
@@ -122,13 +122,15 @@ class HeadsStruct(ctypes.Structure):
 
 
 class AttentionStruct(ctypes.Structure):
-    """The weights of additive attention, as src/abi.h declares them."""
+    """The weights of attention, as src/abi.h declares them."""
 
     _fields_ = (
-        *((name, ctypes.c_int32) for name in ("wide", "threads")),
+        *((name, ctypes.c_int32) for name in ("wide", "threads", "monotonic")),
         *((name, ctypes.c_int64) for name in ("batch", "targets", "sources", "size")),
-        *((name, ctypes.c_void_p) for name in ("target_lengths", "source_lengths", "query", "key", "vector", "weight")),
-        *((name, ctypes.c_void_p) for name in ("grad_weight", "grad_query", "grad_key", "grad_vector")),
+        *((name, ctypes.c_void_p) for name in ("target_lengths", "source_lengths", "query", "key", "vector")),
+        *((name, ctypes.c_void_p) for name in ("height", "root", "place", "weight", "grad_weight")),
+        *((name, ctypes.c_void_p) for name in ("grad_query", "grad_key", "grad_vector")),
+        *((name, ctypes.c_void_p) for name in ("grad_height", "grad_root", "grad_place")),
     )
 
 

@@ -152,17 +152,21 @@ struct autapse_heads {
     void *grad_number, *grad_memory, *grad_address;
 };
 
-// The weights of additive attention for B sequences, T steps of the target, S of the source and A units:
-// w_ts = softmax over s of sum_a v_a tanh(q_ta + k_sa); zero past the lengths, whose pairs cost nothing.
+// The weights of attention for B sequences, T steps of the target and S of the source; zero past the lengths, whose pairs
+// cost nothing.
+// Additive, with A units: w_ts = softmax over s of sum_a v_a tanh(q_ta + k_sa).
+// Monotonic, with A windows: w_ts = sum over a of the softmax over a and s together of height_ta - (root_ta (place_ta - s))^2,
+// s = 1 ... S.
 struct autapse_attention {
-    int32_t wide, threads;
+    int32_t wide, threads, monotonic;
     int64_t batch, targets, sources, size;              // B, T, S, A
     const int64_t *target_lengths, *source_lengths;     // [B], at most T, at most S; null: all T, all S
-    const void *query, *key, *vector;                   // [B, T, A], [B, S, A], [A]
+    const void *query, *key, *vector;                   // additive: [B, T, A], [B, S, A], [A]
+    const void *height, *root, *place;                  // monotonic: [B, T, A]
     void *weight;                                       // [B, T, S]; the backward pass reads it
 
     const void *grad_weight;                            // [B, T, S]
-    void *grad_query, *grad_key, *grad_vector;
+    void *grad_query, *grad_key, *grad_vector, *grad_height, *grad_root, *grad_place;
 };
 
 AUTAPSE_API int autapse_attention_forward(const autapse_attention*);

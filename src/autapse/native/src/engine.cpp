@@ -182,11 +182,11 @@ int heads_backward(const autapse_heads* p) {
 }
 
 int attention_forward(const autapse_attention* p) {
-    return p->wide ? run_additive<double>(*p, false) : run_additive<float>(*p, false);
+    return p->wide ? run_attention<double>(*p, false) : run_attention<float>(*p, false);
 }
 
 int attention_backward(const autapse_attention* p) {
-    return p->wide ? run_additive<double>(*p, true) : run_additive<float>(*p, true);
+    return p->wide ? run_attention<double>(*p, true) : run_attention<float>(*p, true);
 }
 
 } // namespace

@@ -36,6 +36,9 @@ template <class T> INLINE void store(T* p, Vec<T> v) { __builtin_memcpy(p, &v, v
 
 template <class T> INLINE Vec<T> splat(T x) { return x - Vec<T>{}; } // x - 0 is x for every x; x + 0 is not for -0
 
+// n elements in whole vectors
+template <class T> constexpr int64_t whole(int64_t n) { return (n + lanes<T> - 1) / lanes<T> * lanes<T>; }
+
 // Lanes: the number of elements of a vector that are in memory. A row ends with Part if its size is not a multiple.
 template <class T> struct Full {
     INLINE Vec<T> load(const T* p) const { return ::load(p); }
