@@ -21,6 +21,7 @@ from autapse import checks
 from autapse.sklearn import RecurrentClassifier, RecurrentRegressor, SequenceLabeler
 from autapse.tasks import Adding
 from autapse.training import ModelConfig, RunConfig, TrainingConfig, train
+from tolerance import close
 
 SMALL = {"preset": "none", "hidden_size": 6, "batch_size": 8, "learning_rate": 0.03, "random_state": 3}
 X = np.random.default_rng(0).normal(size=(24, 2, 12))
@@ -162,6 +163,15 @@ def test_a_regressor_learns_in_the_unit_of_the_targets():
     assert RecurrentRegressor(**SMALL, steps=1).fit(X, y[:, 0]).predict(X).shape == (24,)
     with pytest.raises(checks.InputError, match="y must have 2 values per series, as before; got 1"):
         model.partial_fit(X, y[:, 0])
+
+
+def test_a_series_alone_is_predicted_as_among_others(fitted):
+    """As scikit-learn's check_methods_subset_invariance, which allows less than one rounding of float32."""
+    y = X[:, 0].mean(1)
+    for predict in (fitted.predict_proba, RecurrentRegressor(**SMALL, steps=20).fit(X, y).predict):
+        whole = torch.from_numpy(predict(X)).float()
+        parts = [torch.from_numpy(predict(X[first : first + size])) for first, size in ((0, 1), (1, 2), (3, 21))]
+        close(torch.cat(parts).float(), whole)
 
 
 def test_a_labeler_labels_every_step():
