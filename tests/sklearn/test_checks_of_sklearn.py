@@ -11,8 +11,8 @@ EXPECTED = {
     "check_sample_weight_equivalence_on_dense_data": "a weight of 2 is not the same as two copies of a series, because "
     "the copies get into other batches",
     # test_estimators.py has the same check with the tolerance of float32
-    "check_methods_subset_invariance": "torch's products of float32 may differ in the last bit with the number of rows, "
-    "and 1e-7 is allowed",
+    "check_methods_subset_invariance": "torch's products of float32 may differ in the last bit with the number of "
+    "rows, and 1e-7 is allowed",
 }
 
 
