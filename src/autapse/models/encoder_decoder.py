@@ -264,7 +264,7 @@ class EncoderDecoder(DecoderModel):
         Returns:
             One value per pair.
         """
-        for pair in pairs:
+        for pair in list[Any](pairs):
             if not isinstance(pair, (tuple, list)) or len(pair) != 2:  # two letters would be a source and a target
                 rule = "be a list of pairs (source, target)"
                 checks.fail("pairs", rule, pair, "For one pair, pass [(source, target)].", kind=checks.KindError)
