@@ -82,6 +82,7 @@ def main_with_error(capsys, *words):
         ("run no.tsv --task translate", "no.tsv is missing"),
         ("run pairs.tsv --task translate --attention dot", "attention must be one of additive, multiplicative"),
         ("run pairs.tsv --task translate --preset auto", "preset must be none for translate"),
+        ("run pairs.tsv --task translate --encoder implicitgru", "got True. On the command line: --no-bidir"),
         ("run adding --steps 1 --attention additive", "--attention"),
     ],
 )

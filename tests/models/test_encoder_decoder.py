@@ -222,6 +222,7 @@ def test_a_model_stays_in_its_mode():
         (lambda m: m.translate(3), "x must"),
         (lambda m: m.translate(["a"], lengths=[1]), "lengths must be None for texts"),
         (lambda m: m.log_likelihood([("ab", "w")]), "target 0 must have only symbols that the model knows; got 'w'"),
+        (lambda m: m.log_likelihood(("ab", "xy")), r"pairs must be a list of pairs \(source, target\); got 'ab'"),
         (lambda m: m.log_likelihood([([0], [7])]), "target 0 must be integers from 0 to 2"),
         (lambda m: with_texts(attention="none").attention_weights("ab"), "attention must not be none, to have weights"),
         (lambda m: m(torch.zeros(1, 2, 1)), r"targets must be Padded\(values, lengths\)"),

@@ -262,6 +262,26 @@ def test_errors_are_one_clear_line(call, words):
         call(letters())
 
 
+@pytest.mark.parametrize("ending", ["stop", "count"])
+def test_a_sequence_without_elements_needs_an_end_symbol(ending):
+    """A stop unit comes with an element, and lengths are counted from 1."""
+    for call in (lambda m: m.log_likelihood(""), lambda m: m.log_likelihood(["", "ab"]), lambda m: m.fill([[]])):
+        with pytest.raises(InputError, match=f"sequences must have at least one element with ending={ending}; got 0"):
+            call(letters(ending))
+    assert letters("end").log_likelihood("") < 0
+
+
+@pytest.mark.parametrize("ending", ["end", "stop", "count"])
+def test_a_limit_holds_for_every_way_to_end(ending):
+    model = letters(ending)
+    drawn = model.sample(count=50, longest=3)
+    assert max(len(text) for text in drawn) == 3
+    with pytest.raises(InputError, match="known must have at most 3 elements; got 4"):
+        model.sample(start="abca", longest=3)
+    with pytest.raises(InputError, match="known must have at most 6 elements; got 7"):
+        model.sample(start="abcabca")
+
+
 # Output recurrence --------------------------------------------------------------------------------------------------
 
 

@@ -10,7 +10,7 @@ import pytest
 from autapse.cli.kinds import kind_of
 from autapse.report import read_facts, render
 from autapse.tasks import TASKS
-from autapse.training import TrainingConfig, train
+from autapse.training import TrainingConfig, train, translate_config
 from autapse.training.config import RunConfig
 from autapse.training.model_config import model_config
 
@@ -44,6 +44,18 @@ def test_every_kind_of_task_has_a_report(name: str, reads: bool, section: str, t
     assert facts.cost.macs
     assert ("probes are for models that read sequences" in page) is not reads
     assert len(facts.series("validation")) == 2
+
+
+def test_a_run_of_translate_has_a_report(tmp_path: Path) -> None:
+    """With its defaults the decoder reads the symbol before alone."""
+    (tmp_path / "pairs.tsv").write_text("".join(f"{n}\t{n + 1}\n" for n in range(40)))
+    config = translate_config(
+        TASKS["translate"](path=str(tmp_path / "pairs.tsv")),
+        model={"hidden_size": (8,), "encoder_size": (4,)},
+        training={"steps": 2, "batch_size": 8, "eval_every": 1},
+    )
+    train(config, tmp_path / "run")
+    assert read_facts(tmp_path / "run", budget=0.0).cost.macs
 
 
 def test_data_that_are_gone_leave_the_rest(tmp_path: Path) -> None:

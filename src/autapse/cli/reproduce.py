@@ -228,7 +228,7 @@ def _train(recipe: Recipe, args: Reproduce, words: list[str]) -> int:
     folder = args.runs / (recipe.id if not args.seed else f"{recipe.id}-seed{args.seed}")
     command = command_of(recipe.id, args)
     try:
-        result = reproduce(plan, folder, command, lambda config: Screen(console, config.model.cell, config.task.metric))
+        result = reproduce(plan, folder, command, lambda c: Screen(console, c.model.network, c.task.metric))
     except Interrupted as stop:
         raise stop.continued_by(shlex.join(["autapse", "reproduce", *words])) from None
     write_result(path, result)

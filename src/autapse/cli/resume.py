@@ -45,7 +45,7 @@ def main(words: list[str]) -> int:
             run.close()
             console.print(f"{folder} is finished, at step {progress.step}. `autapse eval {folder}` scores it.")
             return 0
-        with Screen(console, config.model.cell, config.task.metric) as screen:
+        with Screen(console, config.model.network, config.task.metric) as screen:
             trainer = Trainer.resume_opened(run, screen, steps=args.steps)
             screen.note(f"{folder}: continuing at step {progress.step}")
             summary = trainer.train()

@@ -69,7 +69,7 @@ def main(words: list[str]) -> int:
                 files.new_folder(args.out)  # refuse it now, not after the search
             choice = _chosen(config, given, args.seeds, console)
             config = choice.config
-        default = Path("runs") / f"{run_name(args.task)}-{config.model.cell.split(':')[0].lower()}"
+        default = Path("runs") / f"{run_name(args.task)}-{config.model.network.split(':')[0].lower()}"
         summaries = [
             _train_one(_with_seed(config, seed), choice, console, args.out, default, seed if args.seeds > 1 else None)
             for seed in range(config.training.seed, config.training.seed + args.seeds)
@@ -233,7 +233,7 @@ def train_shown(
     from autapse.training.log import Screen
     from autapse.training.trainer import Trainer
 
-    screen = Screen(console, config.model.cell, config.task.metric)
+    screen = Screen(console, config.model.network, config.task.metric)
     trainer = Trainer(config, screen, data)
     place = folder() if trainer.world.leads else Path()
     with screen:

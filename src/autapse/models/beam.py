@@ -106,7 +106,8 @@ class _Search:
         self.places = torch.zeros_like(self.lengths)
 
     def run(self) -> Hypotheses:
-        fed = self.decoder.previous.start.expand(self.alive.numel(), -1)
+        # Detached: a view of a parameter claims to need a gradient, and torch's counter of operations fails at it.
+        fed = self.decoder.previous.start.detach().expand(self.alive.numel(), -1)
         while bool(self.alive.isfinite().any()):
             before, symbol = self._advance(self.walk(fed))
             self.steps.append((before, symbol))

@@ -242,6 +242,9 @@ class Decoder(nn.Module):
     def wanted(self, y: Padded) -> Padded:
         """The targets of all steps: the elements, and with `end` the end symbol after them."""
         if self.ending != "end":
+            if self.ending != "given" and len(y.lengths) and int(y.lengths.min()) < 1:
+                remedy = "Use ending=end." if self.elements.symbols else ""
+                checks.fail("sequences", f"have at least one element with ending={self.ending}", 0, remedy)
             return y
         values = F.pad(y.values, (0, 1), value=MISSING)
         ends = y.lengths[:, None].to(values.device)

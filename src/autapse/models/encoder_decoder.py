@@ -264,6 +264,10 @@ class EncoderDecoder(DecoderModel):
         Returns:
             One value per pair.
         """
+        for pair in list[Any](pairs):
+            if not isinstance(pair, (tuple, list)) or len(pair) != 2:  # two letters would be a source and a target
+                rule = "be a list of pairs (source, target)"
+                checks.fail("pairs", rule, pair, "For one pair, pass [(source, target)].", kind=checks.KindError)
         given = self._sources([source for source, _ in pairs])
         targets = self._targets([target for _, target in pairs])
         values = torch.empty(len(pairs), dtype=self.decoder.head.linear.weight.dtype)

@@ -47,11 +47,12 @@ def generate(
     begun = torch.zeros(count, dtype=torch.int64) if known is None else known.lengths
     if lengths is None and decoder.ending == "given":
         checks.fail("lengths", "be given for a model that does not know them", None)
-    if lengths is None and decoder.count is not None:
-        lengths = _drawn_lengths(decoder, given, count, draw, known)
+    limit = limit if decoder.count is None else min(limit, decoder.elements.longest)
     ends = torch.full((count,), limit) if lengths is None else lengths
     if count and bool((begun > ends).any()):
         checks.fail("known", f"have at most {int(ends.min())} elements", int(begun.max()))
+    if lengths is None and decoder.count is not None:
+        ends = lengths = _drawn_lengths(decoder, given, count, draw, known).clamp(max=limit)
     walk = DecoderWalk(decoder, given, count, ends)
     fed, elements = decoder.previous.start.expand(count, -1), list[Tensor]()
     while len(elements) < int(ends.max()):

@@ -77,7 +77,7 @@ def scores(runs: Sequence[RunFacts]) -> Html:
     heads = ["run", "network", "test", "of trivial", "validation", "parameters", "bytes", "MACs per step"]
     heads += ["best step", "steps", "epochs", "time", "ended by"]
     rows = [_row(run) for run in runs]
-    if all(run.name == run.config.model.cell for run in runs):
+    if all(run.name == run.config.model.network for run in runs):
         heads, rows = [heads[0], *heads[2:]], [[row[0], *row[2:]] for row in rows]
     tests = {run.name: run.summary.test for run in runs if run.summary and run.summary.test is not None}
     metrics = {run.metric for run in runs}
@@ -105,7 +105,7 @@ def _row(run: RunFacts) -> list[Any]:
     epochs = summary.epochs if summary else None
     return [
         run.name,
-        run.config.model.cell,
+        run.config.model.network,
         Number(test, shown(test)),
         Number(share, "" if share is None else f"{share:.1%}"),
         Number(progress.best, shown(progress.best)),

@@ -196,6 +196,11 @@ class CellConfig(StackConfig):
 
             object.__setattr__(self, "cell", spec_of(cell))
 
+    @property
+    def network(self) -> str:
+        """What the network is called in results: its cell."""
+        return self.cell
+
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig(ReaderStack, CellConfig):
@@ -236,6 +241,11 @@ class AnswererConfig(ModelConfig):
         for setting in fields(self):  # a setting that would have no effect is an error
             if setting.name in unused and getattr(self, setting.name) != setting.default:
                 checks.fail(setting.name, rule, getattr(self, setting.name))
+
+    @property
+    def network(self) -> str:
+        """The cell, or memory-network if no cell is in use."""
+        return "memory-network" if self.hops and self.statements != "cell" else self.cell
 
 
 @dataclass(frozen=True, kw_only=True)

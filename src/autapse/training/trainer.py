@@ -223,7 +223,7 @@ class Trainer(Loop):
         if isinstance(task, Generation) and isinstance(self.model, Generator) and len(test):
             scores |= generation_scores(self.model, task, test, score)
         summary = Summary(
-            cell=self.config.model.cell,
+            cell=self.config.model.network,
             parameters=sum(p.numel() for p in self.parameters),
             metric=task.metric,
             test=json_number(score),
