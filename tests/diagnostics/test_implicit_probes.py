@@ -158,7 +158,10 @@ def test_linear_memory_against_least_squares_of_numpy() -> None:
             "position must be an integer of at least 0",
         ),
         (lambda: saturation(autapse.GRU(D, H, **DOUBLE), draw(), threshold=0.6), "threshold must be a finite number"),
-        (lambda: linear_memory(autapse.GRU(D, H, **DOUBLE), draw(), lags=[]), "lags must have at least one lag"),
+        (
+            lambda: linear_memory(autapse.GRU(D, H, **DOUBLE), draw(), lags=[]),
+            "lags must be a list of at least one integer",
+        ),
         (lambda: linear_memory(autapse.GRU(D, H, **DOUBLE), draw(9, 1), lags=[8]), "x must have two sequences, or"),
     ],
 )

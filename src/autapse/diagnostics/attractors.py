@@ -13,6 +13,7 @@ from torch import Tensor
 
 from autapse import checks
 from autapse.cells import Cell
+from autapse.diagnostics import arguments
 from autapse.diagnostics.deadline import OutOfTime, is_over, time_left
 from autapse.diagnostics.trajectories import Network, array, trajectory
 from autapse.solve import Newton
@@ -88,7 +89,7 @@ def fixed_points(
     checks.number("slow", slow, low=0.0)
     checks.number("apart", apart, above=0.0)
     cell = copy.deepcopy(path.cell).double().eval()
-    constant = path.inputs[path.running].double().mean(0) if at is None else torch.as_tensor(at).double()
+    constant = path.inputs[path.running].double().mean(0) if at is None else arguments.tensor("at", at, torch.float64)
     if tuple(constant.shape) != (cell.input_size,):
         rule = f"have one value per feature that the cell reads, shape ({cell.input_size},)"
         checks.fail("at", rule, tuple(constant.shape), kind=checks.ShapeError)

@@ -16,6 +16,7 @@ from autapse import checks
 from autapse.cells.equilibrium import EquilibriumRule
 from autapse.cells.ernn import ERNN
 from autapse.cells.inner_steps import rate_at
+from autapse.diagnostics import arguments
 from autapse.diagnostics.attractors import fixed_points
 from autapse.diagnostics.contraction import step_norm
 from autapse.diagnostics.deadline import OutOfTime, is_over, time_left, within
@@ -125,11 +126,17 @@ def diagnose(
     'gradient_gain'
     """
     budget = checks.number("budget", budget, low=0.0)
-    known = None if lengths is None else torch.as_tensor(lengths)
-    layer_input(model, x, known)  # bad input is an error here, and not a probe that does not fit
-    began = time.monotonic()
-    subject = _Subject(model, torch.as_tensor(x), known, loss, score, layer)
+    for argument, value, of in (("loss", loss, "output"), ("score", score, "output"), ("notify", notify, "name")):
+        if value is not None:
+            arguments.function(argument, value, of)
+    # Bad input is an error here, and not a probe that does not fit.
+    if not isinstance(model, SequenceModel):
+        checks.fail("model", "be a model with a recurrent layer", type(model).__name__, kind=checks.KindError)
+    layer_input(model, x, lengths)
     checks.integer("layer", layer, minimum=0, maximum=recurrent_of(model).num_layers - 1)
+    began = time.monotonic()
+    known = None if lengths is None else torch.as_tensor(lengths)
+    subject = _Subject(model, torch.as_tensor(x), known, loss, score, layer)
     findings: list[Finding] = []
     skipped: dict[str, str] = {}
     cut: dict[str, str] = {}

@@ -70,8 +70,9 @@ def implicit_solves(
     if not run.looks_ahead or run.num_layers > 1:
         checks.fail("network", "be one layer that looks ahead, such as ImplicitGRU", run.cell_class.__name__)
     given = {"fixed point": FixedPoint(), "anderson": Anderson(), "newton": Newton()} if solvers is None else solvers
-    if not given:
-        checks.fail("solvers", "have at least one solver", dict(given))
+    if not isinstance(given, Mapping) or not given or not all(isinstance(one, Solver) for one in given.values()):
+        remedy = 'Pass solvers of autapse.solve, as in {"newton": Newton()}.'
+        checks.fail("solvers", "have at least one solver, by name", given, remedy)
     checks.number("tolerance", tolerance, above=0.0)
     checks.integer("iterations", iterations, minimum=1)
     parts = []
