@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from autapse.report.html import Html, joined, tag
 
 WIDTH, HEIGHT = 480.0, 290.0  # of the drawing; the page scales it
-LEFT, RIGHT, TOP, BOTTOM = 62.0, 10.0, 10.0, 42.0
+LEFT, RIGHT, TOP, BOTTOM = 66.0, 10.0, 10.0, 42.0
 COLOURS = 8  # the style sheet has c0 to c7
 MOST_POINTS = 300  # of one curve
 MOST_DOTS = 400  # of a scatter plot
