@@ -80,6 +80,7 @@ def test_a_run_of_a_search_shows_what_was_tried_and_the_command_without_the_limi
     said(capsys, "report", str(tmp_path / "run"), "--no-diagnose")
     page = tmp_path / "run" / "report.html"
     assert " --seconds" not in plain(page).partition("To repeat it")[2]
+    assert "The run had a time limit of 16.7 min. The clock can end such a run early" in plain(page)
     found = plain(page).partition("Search")[2].partition("Settings")[0]
     assert found.startswith("Chosen: recipe: the othertriedmean squared error")
     rows = re.findall(r"<tr[^>]*>(.*?)</tr>", page.read_text().partition("<h2>Search")[2].partition("<h2>")[0])[1:]

@@ -31,7 +31,9 @@ class ImplicitSolves:
     lengths: np.ndarray  # [B]
     evaluations: np.ndarray  # [n, B], in evaluations of F for the whole sequence
     converged: np.ndarray  # [n, B] bool
-    residual: np.ndarray  # [n, iterations + 1, B], the smallest ‖F(z) − z‖ / ‖z‖ after each iteration; NaN for z = 0
+    residual: (
+        np.ndarray
+    )  # [n, iterations + 1, B], the smallest ‖F(z) − z‖ / ‖z‖ so far; NaN for z = 0 and without steps
 
     def by_length(self, solver: str) -> dict[int, float]:
         """The mean number of evaluations of the sequences of each length."""
@@ -88,7 +90,7 @@ def implicit_solves(
 def _residual(run: Recurrent, x: Tensor, lengths: Tensor, solver: Solver, limit: int) -> np.ndarray:  # [B]
     # A tolerance that is never reached, so that all sequences take as many iterations.
     residual = array(_report(run, x, lengths, replace(solver, max_iterations=limit), 1e-15).residual)
-    return np.where(residual < AT_ZERO, residual, np.nan)
+    return np.where((residual < AT_ZERO) & (lengths.numpy() > 0), residual, np.nan)
 
 
 def _report(run: Recurrent, x: Tensor, lengths: Tensor, solver: Solver, tolerance: float) -> SolveReport:

@@ -294,7 +294,11 @@ def commands(runs: Sequence[RunFacts]) -> Html:
     for run in runs:
         text = run.command or "The run was trained from Python, on arrays in memory: no command repeats it."
         words = joined((tag("span", word) for word in text.split(" ")), " ")  # a line never breaks inside --option
-        parts.append(joined([tag("h3", run.name) if len(runs) > 1 else "", tag("pre", words)]))
+        limit = run.config.training.seconds
+        timed = f"The run had a time limit of {_time(limit or 0)}. The clock can end such a run early and "
+        timed += "move its learning rate, so a repetition may differ a little."
+        note = tag("p", timed, class_="note") if run.command and limit is not None else ""
+        parts.append(joined([tag("h3", run.name) if len(runs) > 1 else "", tag("pre", words), note]))
     return joined(parts)
 
 

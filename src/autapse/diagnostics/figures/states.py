@@ -149,7 +149,10 @@ def draw_solves(found: ImplicitSolves, axes: Any = None) -> Any:
         The axes. The legend has the mean number of evaluations.
     """
     axes = axes_or_new(axes)
-    for name, residual, evaluations in zip(found.solvers, found.residual, found.evaluations, strict=True):
+    some = found.lengths > 0
+    for name, residual, evaluations in zip(
+        found.solvers, found.residual[:, :, some], found.evaluations[:, some], strict=True
+    ):
         known = np.isfinite(residual).all(1)
         shown = f"{name} ({evaluations.mean():.3g} evaluations)"
         spread(axes, np.flatnonzero(known), np.maximum(residual[known], SMALLEST), shown)
