@@ -126,7 +126,7 @@ def _plane(cell: Cell, path: Trajectory | None) -> _Plane:
     if len(values) < 2:
         checks.fail("x", "have at least two steps, for two principal components", tuple(path.inputs.shape))
     explained = array(values.square() / values.square().sum().clamp(min=torch.finfo(torch.float64).tiny))[:2]
-    width = float(((states - center) @ basis[:2].T).abs().max())
+    width = float(((states - center) @ basis[:2].T).abs().max()) or 1.0  # if the state never changes
     names, start = ("component 1", "component 2"), path.after[0, :8].double()
     return _Plane(center, basis[:2], width, explained, names, start, path.inputs[path.running].mean(0))
 

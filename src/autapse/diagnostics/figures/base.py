@@ -125,15 +125,14 @@ def axes_or_new(axes: Any, width: float = 5.0, height: float = 3.4) -> Any:
 
 
 def finish(axes: Any, xlabel: str, ylabel: str, log: bool = False, title: str = "") -> Any:
-    """Label axes; a legend if something has a name."""
+    """Label axes; a legend if something has a name. The y axis is logarithmic only if there is something above 0."""
     axes.set(xlabel=xlabel, ylabel=ylabel)
     if title:
         axes.set_title(title)
-    if log:
+    known = [np.asarray(line.get_ydata(), dtype=float) for line in axes.get_lines()]
+    largest = max((float(y[np.isfinite(y)].max(initial=0)) for y in known), default=0)
+    if log and largest > 0:
         axes.set_yscale("log")
-        largest = max(
-            (float(np.nanmax(line.get_ydata())) for line in axes.get_lines() if len(line.get_ydata())), default=1
-        )
         low, high = axes.get_ylim()
         if low < DECADES * largest or high > 100 * largest:  # fixed limits would cut later curves off
             axes.set_ylim(max(low, DECADES * largest), min(high, 100 * largest))
@@ -169,6 +168,8 @@ def band(axes: Any, x: Any, low: Any, high: Any, colour: str) -> None:
 
 def quantiles(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # [n, B] -> [n] each
     """The median over the sequences and the quantiles 0.1 and 0.9, without NaN."""
+    if not values.size:
+        return (np.empty(0),) * 3
     low, middle, high = np.nanquantile(values, (0.1, 0.5, 0.9), axis=1)
     return middle, low, high
 

@@ -109,7 +109,8 @@ def draw_lyapunov(exponents: Lyapunov, axes: Any = None, label: str = "") -> Any
     axes = axes_or_new(axes)
     known = exponents.exponents[~np.isnan(exponents.exponents[:, 0])]
     numbers, mean = np.arange(1, known.shape[1] + 1), known.mean(0)
-    error = known.std(0, ddof=1) / np.sqrt(len(known)) if len(known) > 1 else np.zeros_like(mean)
+    with np.errstate(invalid="ignore"):  # an exponent of −∞: no difference survives
+        error = known.std(0, ddof=1) / np.sqrt(len(known)) if len(known) > 1 else np.zeros_like(mean)
     colour = curve(axes, numbers, mean, label, marker="o", markersize=4)
     band(axes, numbers, mean - error, mean + error, colour)
     axes.axhline(0, color="gray", linestyle="--", linewidth=1)
