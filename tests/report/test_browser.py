@@ -160,6 +160,31 @@ def test_a_phone_shows_the_tables_of_one_run_without_scrolling(classes: Path, se
 
 
 @needs_browser
+def test_no_word_of_a_chart_leaves_a_phone(page: Path, classes: Path, folder: Path) -> None:
+    """Two tasks side by side have different metrics; a bar has a long name."""
+    out = folder / "mixed.html"
+    assert main(["report", str(folder / "classes"), str(folder / "gru"), "--no-diagnose", "--out", str(out)]) == 0
+    named = (folder / "gru").rename(folder / "a-name-that-is-rather-long-for-a-bar")
+    both = folder / "both.html"
+    assert main(["report", str(named), str(folder / "rnn"), "--no-diagnose", "--out", str(both)]) == 0
+    named.rename(folder / "gru")
+    script = """
+        document.body.style.width = "390px";
+        const bad = [];
+        for (const svg of document.querySelectorAll("figure > svg")) {
+          const frame = svg.getBoundingClientRect();
+          for (const text of svg.querySelectorAll("text")) {
+            const box = text.getBoundingClientRect();
+            if (box.left < 0 || box.right > 391 || box.top < frame.top - 2 || box.bottom > frame.bottom + 2)
+              bad.push(text.textContent);
+          }
+        }
+        return bad;"""
+    for one in (page, classes, out, both):
+        assert visit(one, script, width=500).answer == []
+
+
+@needs_browser
 def test_the_command_can_be_copied(search: Path) -> None:
     script = """
         document.body.style.width = "390px";

@@ -24,6 +24,7 @@ from autapse.sequences.lengths import checked_lengths, running
 Network = Recurrent | SequenceModel
 CHUNK = 1 << 23  # numbers that are computed at a time, such as entries of Jacobians
 MOST_UNITS = 1024  # the largest state whose Jacobians are built as matrices
+DENSE = "units in its state for a dense Jacobian"
 TOO_LARGE = "Use gradient_flow(..., vectors=8), which needs no matrices."
 
 
@@ -110,7 +111,7 @@ class Trajectory:
     def check_dense(self, remedy: str = "") -> None:
         """Raise an error if the state is too large for matrices."""
         if self.units > MOST_UNITS:
-            rule = f"have at most {MOST_UNITS} units in its state for a dense Jacobian"
+            rule = f"have at most {MOST_UNITS} {DENSE}"
             checks.fail("network", rule, self.units, remedy)
 
     def forwards(self) -> Iterator[tuple[int, Tensor]]:

@@ -145,7 +145,7 @@ def levels(runs: Sequence[RunFacts]) -> dict[str, float]:
 def curves(runs: Sequence[RunFacts]) -> Html:
     """Validation score, training loss, norm of the gradient, learning rate and evaluations of solves over the steps."""
     numbers = {run.name: n for n, run in enumerate(runs)}
-    metric = " or ".join(dict.fromkeys(run.metric for run in runs))
+    metric = runs[0].metric if len({run.metric for run in runs}) == 1 else "score"
     charts = []
     for key, title, lines in (
         ("validation", f"Validation {metric}", levels(runs)),
