@@ -33,6 +33,11 @@ def test_sentences_and_numbers(run: Path, capsys: Any) -> None:
     assert {finding["name"] for finding in written["findings"]} >= {"gradient_gain", "lesion", "loss_gradient_at_start"}
 
 
+def test_no_progress_where_nobody_looks(run: Path, capsys: Any) -> None:
+    assert main(["diagnose", str(run), "--sequences", "2"]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_a_network_that_is_too_large_for_matrices(tmp_path: Path, capsys: Any) -> None:
     """Gradients are measured by vectors, and the probes that need matrices are named."""
     config = small_config(cell="rnn", steps=1, eval_every=1)

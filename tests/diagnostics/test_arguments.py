@@ -158,11 +158,11 @@ def test_a_figure_refuses_wrong_objects(name: str, make: Any) -> None:
     [
         (
             lambda: probes.loss_gradient(**modelled(Regressor, loss=None)),
-            "loss must be a function of the output; got 'None'. Pass a function, as in loss=lambda output: ...",
+            "loss must be a function of the output; got None. Pass a function, as in loss=lambda output: ...",
         ),
         (
             lambda: probes.loss_surface(autapse.RNN(1, 1), None, **ENTRIES),  # type: ignore[arg-type]
-            "loss must be a function of the module; got 'None'. Pass a function, as in loss=lambda module: ...",
+            "loss must be a function of the module; got None. Pass a function, as in loss=lambda module: ...",
         ),
         (
             lambda: plots.draw_gradient_flow(probes.phi_curve()),  # type: ignore[arg-type]

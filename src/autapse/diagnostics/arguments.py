@@ -17,7 +17,7 @@ def tensor(argument: str, value: Any, dtype: torch.dtype | None = None) -> Tenso
         return torch.as_tensor(value, dtype=dtype)
     except (TypeError, ValueError, RuntimeError):
         rule = "be a tensor or an array of numbers"
-    return checks.fail(argument, rule, type(value).__name__, kind=checks.KindError)
+    return checks.fail(argument, rule, _kind(value), kind=checks.KindError)
 
 
 def first_state(h0: Any, like: Tensor, size: int) -> Tensor:  # [B, ...] -> [B, size]
@@ -34,16 +34,15 @@ def first_state(h0: Any, like: Tensor, size: int) -> Tensor:  # [B, ...] -> [B, 
 def function(argument: str, value: Any, of: str) -> None:
     """Raise an error if `value` cannot be called."""
     if not callable(value):
-        kind = "None" if value is None else type(value).__name__
         remedy = f"Pass a function, as in {argument}=lambda {of}: ..."
-        checks.fail(argument, f"be a function of the {of}", kind, remedy, checks.KindError)
+        checks.fail(argument, f"be a function of the {of}", _kind(value), remedy, checks.KindError)
 
 
 def module(argument: str, value: Any) -> None:
     """Raise an error if `value` is not a PyTorch module."""
     if not isinstance(value, nn.Module):
         remedy = "Pass a layer or a model."
-        checks.fail(argument, "be a PyTorch module", type(value).__name__, remedy, checks.KindError)
+        checks.fail(argument, "be a PyTorch module", _kind(value), remedy, checks.KindError)
 
 
 def positions(argument: str, values: Any, count: int) -> list[int]:
@@ -55,6 +54,11 @@ def positions(argument: str, values: Any, count: int) -> list[int]:
     if not given:
         checks.fail(argument, f"be a list of at least one integer from 0 to {count - 1}", brief(values))
     return [checks.integer(argument, value, minimum=0, maximum=count - 1) for value in given]
+
+
+def _kind(value: Any) -> str | None:
+    """What a message shows of a wrong object: the name of its type."""
+    return None if value is None else type(value).__name__
 
 
 def pair(argument: str, value: Any) -> tuple[float, float]:

@@ -109,8 +109,8 @@ def bar_chart(title: str, bars: Mapping[str, float], lines: Mapping[str, float],
         end, start = x(value), x.start if log else x(0.0)
         box = {"x": min(start, end), "y": top + 5, "width": max(1.0, abs(end - start)), "height": ROW - 10, "rx": 2}
         tip = f"{name}: {shown(value)}"
-        place = {"x": left - 6, "y": top + ROW / 2 + 4, "text_anchor": "end", "class_": "name"}
-        drawn.append(tag("text", _short(name, left), **place))
+        label = tag("text", _short(name, left), x=left - 6, y=top + ROW / 2 + 4, text_anchor="end", class_="name")
+        drawn.append(label)
         drawn.append(tag("rect", class_=f"bar {colour_class(n)}", data_tip=tip, **box))
     for n, value in enumerate(lines.values()):
         place = x(value)

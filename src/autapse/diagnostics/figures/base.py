@@ -20,7 +20,8 @@ SMALLEST = 1e-300  # for zeros on a logarithmic axis
 DECADES = 1e-16  # a logarithmic axis ends at this part of the largest value
 
 
-P, R = ParamSpec("P"), TypeVar("R")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def draws(probe: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
