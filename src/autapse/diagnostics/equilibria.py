@@ -128,8 +128,8 @@ def inner_residuals(
         lengths: [B], the length of each sequence, if they differ.
 
     Returns:
-        An `InnerResiduals`. Time: O(T·K·B·H³): 30 s on one busy core for 784 steps of an ERNN with K = 1 and 128 units on 32
-        sequences. Pass fewer sequences for more.
+        An `InnerResiduals`. Time: O(T·K·B·H³): 30 s on one busy core for 784 steps of an ERNN with K = 1 and 128 units
+        on 32 sequences. Pass fewer sequences for more.
 
     >>> found = inner_residuals(autapse.ImplicitMidpoint(3, 8, step=0.5), torch.randn(6, 2, 3), iterations=4)
     >>> bool((found.ratio[0] < 1).all())
