@@ -17,7 +17,6 @@ from autapse import auto, cells, diagnostics, gradient, layers, models, readouts
 from autapse.cells.base import constructor_arguments
 from autapse.diagnostics import plots
 from autapse.diagnostics.contraction import contraction
-from autapse.diagnostics.memory import MemoryTrace, memory_trace
 
 BASE = "a base class: its subclasses explain their arguments and have examples"
 NOT_EXPLAINED = {
@@ -55,7 +54,7 @@ NO_EXAMPLE = {
     training.load_run: "needs a run folder, as `load`",
     training.ForecastErrors: "`forecast_errors` returns it and has an example",
     training.ForecastReport: "`forecast_report` returns it and has an example",
-    MemoryTrace: "`memory_trace` returns it and has an example",
+    diagnostics.MemoryTrace: "`memory_trace` returns it and has an example",
 }
 
 
@@ -65,8 +64,7 @@ def public(room: ModuleType) -> list[Any]:
 
 
 ROOMS = (training, auto, sklearn, models, diagnostics, autapse, layers, readouts, cells, gradient, unfold, solve)
-PROBES = (contraction, memory_trace, MemoryTrace)
-PUBLIC = list(dict.fromkeys([*(thing for room in ROOMS for thing in public(room)), *PROBES, *public(plots)]))
+PUBLIC = list(dict.fromkeys([*(thing for room in ROOMS for thing in public(room)), contraction, *public(plots)]))
 
 
 def name_of(thing: Any) -> str:

@@ -41,7 +41,7 @@ class Console(rich.console.Console):
     def counting(self, total: int) -> Iterator[Callable[[str], None]]:
         """Show a progress bar over `total` parts. Yields a function to be called with the name of each part."""
         columns = (Label("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        with Progress(*columns, console=self, transient=True) as bar:
+        with Progress(*columns, console=self, transient=True, disable=not self.is_terminal) as bar:
             task = bar.add_task("", total=total, completed=-1)
 
             def begin(name: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,21 @@ def test_sentences_and_numbers(run: Path, capsys: Any) -> None:
     assert {finding["name"] for finding in written["findings"]} >= {"gradient_gain", "lesion", "loss_gradient_at_start"}
 
 
+def test_no_progress_where_nobody_looks(run: Path, capsys: Any) -> None:
+    assert main(["diagnose", str(run), "--sequences", "2"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_a_network_that_is_too_large_for_matrices(tmp_path: Path, capsys: Any) -> None:
+    """Gradients are measured by vectors, and the probes that need matrices are named."""
+    config = small_config(cell="rnn", steps=1, eval_every=1)
+    train(replace(config, model=replace(config.model, hidden_size=(1025,))), tmp_path / "run")
+    text = said(capsys, "diagnose", str(tmp_path / "run"), "--sequences", "4")
+    assert text.startswith("Gradients over 10 steps ")
+    lines = text.splitlines()
+    assert lines[-2] == "Too many units for: Lyapunov exponent, fixed points. They need a state of at most 1024 units."
+
+
 def test_a_layer_a_split_and_a_file(run: Path, tmp_path: Path, capsys: Any) -> None:
     (checkpoint,) = run.glob("checkpoint-*.safetensors")
     out = tmp_path / "numbers.json"
@@ -52,13 +68,16 @@ def test_the_sequences_are_from_all_over_the_data(run: Path) -> None:
     ("words", "message"),
     [
         (["no-such-run"], "There is no run at no-such-run"),
+        ([], "autapse: `autapse diagnose` needs RUN. `autapse diagnose --help` explains."),
+        (["FOLDER"], "It has runs inside, such as "),
         (["RUN", "--sequences", "0"], "sequences must be an integer of at least 1; got 0"),
         (["RUN", "--layer", "2"], "layer must be an integer of at least 0 and at most 1; got 2"),
         (["RUN", "--budget", "-1"], "budget must be a finite number at least 0"),
     ],
 )
 def test_errors_are_one_line(run: Path, capsys: Any, words: list[str], message: str) -> None:
-    assert main(["diagnose", *(str(run) if word == "RUN" else word for word in words)]) == 2
+    places = {"RUN": str(run), "FOLDER": str(run.parent)}
+    assert main(["diagnose", *(places.get(word, word) for word in words)]) == 2
     said = capsys.readouterr().err
     assert message in said
     assert "\n" not in said.strip()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
+import re
 import shlex
 import shutil
 from dataclasses import replace
@@ -25,6 +27,14 @@ from autapse.training.model_config import model_config
 from command_line import mistake, said
 from small import small_config, stopped_at
 
+SEARCH = {  # what a search writes into choice.json
+    "tried": [
+        {"name": name, "score": 0.1, "loss": 0.2, "folds": 2, "steps": 4, "seconds": 1.5, "ended": ended, "chosen": won}
+        for name, ended, won in (("recipe", "", True), ("no front end", "out", False), ("lstm", "no time", False))
+    ],
+    "chosen": "recipe",
+    "reason": "recipe: the other",
+}
 HOSTILE = "<img src=x onerror=alert(1)>\x1b[31m"
 
 
@@ -48,10 +58,34 @@ def test_a_report_has_scores_curves_settings_and_the_command(run: Path, capsys: 
     assert f"{summary['baseline']:.3g}" in text
     for words in ("Validation mean squared error", "Training loss", "model.hidden_size", "Predicted against true"):
         assert words in text
-    assert "autapse run adding --preset none " in text
-    assert " --length 10 " in text
+    commands = plain(run / "report.html").partition("To repeat it")[2]
+    assert commands.startswith("autapse run adding --preset none ")
+    assert " --length 10 " in commands
     assert "Gradients over 10 steps" in text
     assert json.loads((run / "diagnosis.json").read_text())["findings"]
+
+
+def plain(page: Path) -> str:
+    """The text of a page, without its tags."""
+    return html.unescape(re.sub(r"<[^>]*>", "", page.read_text()))
+
+
+def test_a_run_of_a_search_shows_what_was_tried_and_the_command_without_the_limit_of_time(
+    tmp_path: Path, capsys: Any
+) -> None:
+    train(small_config(steps=4, eval_every=2, seconds=1000.0), tmp_path / "run")
+    said(capsys, "report", str(tmp_path / "run"), "--no-diagnose")
+    assert " --seconds 1000.0" in plain(tmp_path / "run" / "report.html")
+    (tmp_path / "run" / "choice.json").write_text(json.dumps(SEARCH))
+    said(capsys, "report", str(tmp_path / "run"), "--no-diagnose")
+    page = tmp_path / "run" / "report.html"
+    assert " --seconds" not in plain(page).partition("To repeat it")[2]
+    assert "The run had a time limit of 16.7 min. The clock can end such a run early" in plain(page)
+    found = plain(page).partition("Search")[2].partition("Settings")[0]
+    assert found.startswith("Chosen: recipe: the othertriedmean squared error")
+    rows = re.findall(r"<tr[^>]*>(.*?)</tr>", page.read_text().partition("<h2>Search")[2].partition("<h2>")[0])[1:]
+    ends = [re.sub(r"<[^>]*>", " ", row).split("  ")[-1].strip() for row in rows]
+    assert ends == ["kept to the end", "clearly worse", "no time"]
 
 
 def test_the_diagnosis_is_read_while_it_is_fresh(run: Path, capsys: Any) -> None:

@@ -206,6 +206,18 @@ def test_a_slow_point() -> None:
     assert len(fixed_points(autapse.Recurrent(Ghost, 1, 1), torch.randn(5, 2, 1), slow=1e-7, starts=4).points) == 0
 
 
+@pytest.mark.fixed_seed("with other weights, every state that Newton's method tries may have an equilibrium")
+def test_a_start_from_which_an_equilibrium_has_no_solution_is_no_point_and_no_warning() -> None:
+    layer = autapse.ImplicitMidpoint(D, 8, step=1.0)
+    for parameter in layer.parameters():
+        parameter.data.mul_(4)
+    found = fixed_points(layer, torch.randn(10, 4, D), starts=16)  # warnings are errors
+    assert found.found.sum() < found.starts
+    for point in torch.from_numpy(found.points[found.fixed]):
+        after = layer.double()(torch.from_numpy(found.at).expand(1, 1, -1), point[None, None])[1]
+        np.testing.assert_allclose(after[0, 0].detach(), point, atol=1e-6)
+
+
 # Phase portraits ------------------------------------------------------------------------------------------------------
 
 

@@ -16,6 +16,7 @@ from autapse.checks import InputError
 from autapse.diagnostics.classes import discrimination
 from autapse.diagnostics.estimation import iterative_estimation
 from autapse.diagnostics.implicit import implicit_solves, implicit_spread
+from autapse.diagnostics.plots import draw_solves
 from autapse.diagnostics.recall import linear_memory
 from autapse.diagnostics.units import saturation
 
@@ -45,6 +46,14 @@ def test_solves_are_those_of_a_layer_with_that_solver(batch_first: bool) -> None
     by_length = found.by_length("plain")
     assert by_length == {4: found.evaluations[0, 1:].mean(), 10: found.evaluations[0, 0]}
     assert implicit_solves(layer, x, lengths, iterations=1).solvers == ("fixed point", "anderson", "newton")
+
+
+def test_a_sequence_without_steps_has_no_residual() -> None:
+    found = implicit_solves(autapse.ImplicitGRU(D, H, **DOUBLE), draw(), [10, 0, 4], iterations=3)
+    assert np.isnan(found.residual[:, :, 1]).all()
+    assert np.isfinite(found.residual[:, 2:, [0, 2]]).all()
+    low = draw_solves(found).collections[0].get_paths()[0].vertices[:, 1].min()  # of the band
+    assert low >= 0.99 * found.residual[0, 2:, [0, 2]].min()
 
 
 @pytest.mark.parametrize("name", ["ImplicitGRU", "GRU"])
@@ -158,7 +167,10 @@ def test_linear_memory_against_least_squares_of_numpy() -> None:
             "position must be an integer of at least 0",
         ),
         (lambda: saturation(autapse.GRU(D, H, **DOUBLE), draw(), threshold=0.6), "threshold must be a finite number"),
-        (lambda: linear_memory(autapse.GRU(D, H, **DOUBLE), draw(), lags=[]), "lags must have at least one lag"),
+        (
+            lambda: linear_memory(autapse.GRU(D, H, **DOUBLE), draw(), lags=[]),
+            "lags must be a list of at least one integer",
+        ),
         (lambda: linear_memory(autapse.GRU(D, H, **DOUBLE), draw(9, 1), lags=[8]), "x must have two sequences, or"),
     ],
 )

@@ -161,6 +161,32 @@ def test_the_curves_are_the_numbers() -> None:
     np.testing.assert_allclose(plots.draw_rates(rates).get_lines()[0].get_ydata(), rates.eta[:, 0])
 
 
+def silent() -> Any:
+    """A network whose state is always zero."""
+    layer = autapse.RNN(D, H, nonlinearity="relu")
+    for parameter in layer.parameters():
+        parameter.data.zero_()
+    return layer
+
+
+@pytest.mark.parametrize("x", [torch.randn(1, 1, D), torch.randn(9, 1, D), torch.zeros(20, 3, D)], ids=["1", "9", "0"])
+@pytest.mark.parametrize("layer", [silent(), autapse.ImplicitGRU(D, H), autapse.Antisymmetric(D, H, bias=False)])
+def test_what_does_not_move_can_be_drawn_too(layer: Any, x: torch.Tensor) -> None:
+    """One step, one sequence, no input, no change: warnings are errors."""
+    drawn = [plots.draw_spread(probes.implicit_spread(layer, x, position=0))]
+    if layer.looks_ahead:
+        drawn.append(plots.draw_solves(probes.implicit_solves(layer, x, iterations=1)))
+    else:
+        drawn.append(plots.draw_lyapunov(probes.lyapunov_exponents(layer, x)))
+        drawn.append(plots.draw_gradient_flow(probes.gradient_flow(layer, x), singular=True))
+        if len(x) > 1:
+            portrait = probes.phase_portrait(layer, x)
+            assert np.ptp(portrait.grid[..., 0]) > 0
+            drawn.append(plots.draw_phase(portrait))
+    for axes in drawn:
+        assert plots.saved(axes.figure, format="png")
+
+
 def test_two_networks_on_the_same_axes_have_different_colours() -> None:
     axes = plots.new_figure(4, 3).subplots()
     for name in ("first", "second"):

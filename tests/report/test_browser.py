@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from autapse.cli.main import main
@@ -36,6 +38,20 @@ def classes(folder: Path) -> Path:
     train(small_config(task, steps=4, eval_every=2), folder / "classes")
     assert main(["report", str(folder / "classes"), "--no-diagnose"]) == 0
     return folder / "classes" / "report.html"
+
+
+@pytest.fixture(scope="module")
+def search(folder: Path) -> Path:
+    """A run on a file of one's own whose settings a search chose."""
+    rng, lines = np.random.default_rng(0), ["sequence,x,y,target"]
+    for n in range(48):
+        label, level = ("a long name of a class", "another one", "third")[n % 3], n % 3
+        lines += [f"{n},{level + x:.3f},{y:.3f},{label}" for x, y in rng.normal(size=(12, 2))]
+    (folder / "measurements.csv").write_text("\n".join(lines) + "\n")
+    options = ["--seconds", "8", "--out", str(folder / "search")]
+    assert main(["run", str(folder / "measurements.csv"), *options]) == 0
+    assert main(["report", str(folder / "search"), "--no-diagnose"]) == 0
+    return folder / "search" / "report.html"
 
 
 class Loads(HTMLParser):
@@ -118,12 +134,65 @@ def test_values_under_the_pointer(page: Path, classes: Path) -> None:
 
 
 @needs_browser
-def test_nothing_is_wider_than_a_phone(page: Path, classes: Path) -> None:
+def test_nothing_is_wider_than_a_phone(page: Path, classes: Path, search: Path) -> None:
     """The narrowest window of Chromium has 500 pixels; a frame can have 390."""
-    for one in (page, classes):
+    for one in (page, classes, search):
         script = """
             document.body.style.width = "390px";
             const inside = node => node.closest(".wide") || node.closest("svg") || node.id === "tip";
             const wide = [...document.querySelectorAll("body *")].filter(n => n.getBoundingClientRect().right > 391);
             return wide.filter(node => !inside(node)).map(node => node.outerHTML.slice(0, 80));"""
-        assert visit(one, script).answer == []
+        assert visit(one, script, width=500).answer == []
+
+
+@needs_browser
+def test_a_phone_shows_the_tables_of_one_run_without_scrolling(classes: Path, search: Path) -> None:
+    """All but the table of a search, which has seven columns; what is cut off there has a shadow."""
+    script = """
+        document.body.style.width = "390px";
+        const cut = [...document.querySelectorAll(".wide")].filter(box => box.scrollWidth > box.clientWidth + 1);
+        const shadow = getComputedStyle(document.querySelector(".wide")).backgroundImage;
+        return [cut.map(box => box.closest("section").querySelector("h2").textContent), shadow];"""
+    for one, cut in ((classes, []), (search, ["Search"])):
+        found, shadow = visit(one, script, width=500).answer
+        assert set(found) <= set(cut), "the tables that must be scrolled"
+        assert shadow.count("linear-gradient") == 4
+
+
+@needs_browser
+def test_no_word_of_a_chart_leaves_a_phone(page: Path, classes: Path, folder: Path) -> None:
+    """Two tasks side by side have different metrics; a bar has a long name."""
+    out = folder / "mixed.html"
+    assert main(["report", str(folder / "classes"), str(folder / "gru"), "--no-diagnose", "--out", str(out)]) == 0
+    named = (folder / "gru").rename(folder / "a-name-that-is-rather-long-for-a-bar")
+    both = folder / "both.html"
+    assert main(["report", str(named), str(folder / "rnn"), "--no-diagnose", "--out", str(both)]) == 0
+    named.rename(folder / "gru")
+    script = """
+        document.body.style.width = "390px";
+        const bad = [];
+        for (const svg of document.querySelectorAll("figure > svg")) {
+          const frame = svg.getBoundingClientRect();
+          for (const text of svg.querySelectorAll("text")) {
+            const box = text.getBoundingClientRect();
+            if (box.left < 0 || box.right > 391 || box.top < frame.top - 2 || box.bottom > frame.bottom + 2)
+              bad.push(text.textContent);
+          }
+        }
+        return bad;"""
+    for one in (page, classes, out, both):
+        assert visit(one, script, width=500).answer == []
+
+
+@needs_browser
+def test_the_command_can_be_copied(search: Path) -> None:
+    script = """
+        document.body.style.width = "390px";
+        const place = document.querySelector("pre");
+        getSelection().selectAllChildren(place);
+        const ends = [...place.children].map(word => word.getClientRects().length);
+        return [getSelection().toString(), Math.max(...ends), place.getClientRects()[0].height];"""
+    copied, pieces, height = visit(search, script, width=500).answer
+    assert copied.strip() == json.loads((search.parent / "choice.json").read_text())["command"]
+    assert pieces == 1, "no word is broken in two"
+    assert height > 100, "but the command takes several lines"

@@ -44,6 +44,9 @@ def _one_line(panel: str) -> str:
     paragraphs = [" ".join(part.split()) for part in re.split(r"(?m)^[─-]{5,}$", text)]
     paragraphs = paragraphs if boxed else paragraphs[1:]  # without a box, the first paragraph is the title
     # Errors of our own dataclasses already name the argument.
+    if missing := re.match(r"Missing from ([^:]+):", paragraphs[0]):
+        names = [line for line in lines if re.fullmatch(r"[A-Z][A-Z_-]*", line)]
+        return f"`{missing[1]}` needs {' and '.join(names)}." if names else paragraphs[0].rstrip(".") + "."
     message = re.sub(r"^Error parsing \w+: (?=.* must )", "", paragraphs[0]).rstrip(".") + "."
     suggestion = re.search(r"(--[\w-]+)", next((p for p in paragraphs[1:] if "meant" in p), ""))
     return f"{message} Did you mean {suggestion[1]}?" if suggestion else message

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from autapse.diagnostics.lesions import Lesion, lesion
     from autapse.diagnostics.loss_gradients import LossGradient, loss_gradient
     from autapse.diagnostics.lyapunov import Lyapunov, lyapunov_exponents
+    from autapse.diagnostics.memory import MemoryTrace, memory_trace
     from autapse.diagnostics.odes import ConvergenceOrder, Sensitivity, convergence_order, sensitivity
     from autapse.diagnostics.paths import ShortestPath, shortest_path
     from autapse.diagnostics.phase import PhasePortrait, phase_portrait
@@ -58,6 +59,7 @@ __all__ = [
     "LossGradient",
     "LossSurface",
     "Lyapunov",
+    "MemoryTrace",
     "PhasePortrait",
     "PhiCurve",
     "Saturation",
@@ -85,6 +87,7 @@ __all__ = [
     "loss_gradient",
     "loss_surface",
     "lyapunov_exponents",
+    "memory_trace",
     "phase_portrait",
     "phi_curve",
     "saturation",
@@ -111,6 +114,7 @@ __getattr__ = lazy(
         "autapse.diagnostics.lesions": "Lesion lesion",
         "autapse.diagnostics.loss_gradients": "LossGradient loss_gradient",
         "autapse.diagnostics.lyapunov": "Lyapunov lyapunov_exponents",
+        "autapse.diagnostics.memory": "MemoryTrace memory_trace",
         "autapse.diagnostics.odes": "ConvergenceOrder Sensitivity convergence_order sensitivity",
         "autapse.diagnostics.paths": "ShortestPath shortest_path",
         "autapse.diagnostics.phase": "PhasePortrait phase_portrait",

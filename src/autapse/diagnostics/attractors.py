@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +14,10 @@ from torch import Tensor
 
 from autapse import checks
 from autapse.cells import Cell
+from autapse.diagnostics import arguments
 from autapse.diagnostics.deadline import OutOfTime, is_over, time_left
 from autapse.diagnostics.trajectories import Network, array, trajectory
-from autapse.solve import Newton
+from autapse.solve import Newton, NotConvergedWarning
 from autapse.solve.direct import Direct
 from autapse.solve.step_system import StepSystem
 
@@ -88,7 +90,7 @@ def fixed_points(
     checks.number("slow", slow, low=0.0)
     checks.number("apart", apart, above=0.0)
     cell = copy.deepcopy(path.cell).double().eval()
-    constant = path.inputs[path.running].double().mean(0) if at is None else torch.as_tensor(at).double()
+    constant = path.inputs[path.running].double().mean(0) if at is None else arguments.tensor("at", at, torch.float64)
     if tuple(constant.shape) != (cell.input_size,):
         rule = f"have one value per feature that the cell reads, shape ({cell.input_size},)"
         checks.fail("at", rule, tuple(constant.shape), kind=checks.ShapeError)
@@ -132,8 +134,11 @@ def _solved(cell: Cell, constant: Tensor, first: Tensor) -> tuple[Tensor, Tensor
     for part in first.split(len(first) if math.isinf(time_left()) else TOGETHER):
         try:
             system = StepSystem(_Autonomous(cell), part, drive.expand(len(part), -1), weights)
-            h, _ = solver.solve(system, rtol=ATOL)
-            ends.append((h, (system.evaluate(h) - h).norm(dim=1)))
+            with warnings.catch_warnings():
+                # An equilibrium may have no solution at a state that Newton's method tries. Such a start ends nowhere.
+                warnings.simplefilter("ignore", NotConvergedWarning)
+                h, _ = solver.solve(system, rtol=ATOL)
+                ends.append((h, (system.evaluate(h) - h).norm(dim=1)))
         except OutOfTime:
             if is_over(TOGETHER * len(ends), len(first), "starts"):
                 break

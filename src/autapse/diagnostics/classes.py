@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from autapse import checks
+from autapse.diagnostics import arguments
 from autapse.diagnostics.trajectories import Network, array, states_along
 
 
@@ -56,7 +57,7 @@ def discrimination(
     (20,)
     """
     path = states_along(network, x, lengths, layer, reverse)
-    labels = torch.as_tensor(classes)
+    labels = arguments.tensor("classes", classes)
     if tuple(labels.shape) != (len(path.lengths),):
         rule = f"have one class per sequence, shape ({len(path.lengths)},)"
         checks.fail("classes", rule, tuple(labels.shape), kind=checks.ShapeError)

@@ -12,6 +12,7 @@ from autapse import checks
 from autapse.cells.equilibrium import EquilibriumRule, newton
 from autapse.cells.ernn import ERNN
 from autapse.cells.inner_steps import rate_at
+from autapse.diagnostics import arguments
 from autapse.diagnostics.trajectories import Network, cell_of, layer_input
 from autapse.sequences.lengths import checked_lengths, running
 from autapse.solve.step_system import StepSystem
@@ -85,9 +86,7 @@ def contraction(
     default = cell.inner_steps if learned and cell.inner_steps else 10
     iterations = checks.integer("iterations", default if iterations is None else iterations, minimum=1)
     u, weights = cell.drive(x), cell.prepare()
-    previous = u.new_zeros(x.shape[1], cell.hidden_size) if h0 is None else h0.reshape(-1, cell.hidden_size).to(u.dtype)
-    if len(previous) != x.shape[1]:
-        checks.fail("h0", f"have shape (B, H) = {(x.shape[1], cell.hidden_size)}", tuple(h0.shape))  # type: ignore[union-attr]
+    previous = arguments.first_state(h0, u[0], cell.hidden_size)
     rows = []
     for t, u_t in enumerate(u):
         rates = [rate_at(rate, t, k) for k in range(iterations)]
@@ -137,7 +136,9 @@ def step_norm(
     if feedback.dim() == 2:
         return (1 - eta + eta * feedback).abs().amax(1)
     identity = torch.eye(z.shape[1], dtype=z.dtype, device=z.device)
-    return torch.linalg.matrix_norm((1 - eta) * identity + eta * feedback, ord=2)
+    step = (1 - eta) * identity + eta * feedback
+    # The root of the largest eigenvalue of the Gram matrix is as exact as an SVD for the largest one, and faster.
+    return torch.linalg.eigvalsh(step @ step.mT)[:, -1].clamp(min=0).sqrt()
 
 
 def single_rule(rule: Any, x: Any, lengths: Any) -> tuple[EquilibriumRule | ERNN, Tensor, Tensor]:
@@ -152,9 +153,10 @@ def single_rule(rule: Any, x: Any, lengths: Any) -> tuple[EquilibriumRule | ERNN
             remedy = 'Pass one of its cells, as in layer.cells["l0"], with the input that it gets.'
             checks.fail("rule", "be a layer of one rule", f"{len(run.cells)} cells", remedy)
         return cell, x, known
+    x = arguments.tensor("x", x)
     x = x.unsqueeze(1) if x.dim() == 2 else x
     if x.dim() != 3 or x.shape[-1] != cell.input_size:
         rule_text = f"have shape (T, B, input_size) with input_size = {cell.input_size}"
         checks.fail("x", rule_text, tuple(x.shape), kind=checks.ShapeError)
-    known = torch.full((x.shape[1],), len(x)) if lengths is None else checked_lengths(lengths, *x.shape[:2])
+    known = checked_lengths(lengths, *x.shape[:2])
     return cell, x, known

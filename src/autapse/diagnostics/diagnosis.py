@@ -16,6 +16,7 @@ from autapse import checks
 from autapse.cells.equilibrium import EquilibriumRule
 from autapse.cells.ernn import ERNN
 from autapse.cells.inner_steps import rate_at
+from autapse.diagnostics import arguments
 from autapse.diagnostics.attractors import fixed_points
 from autapse.diagnostics.contraction import step_norm
 from autapse.diagnostics.deadline import OutOfTime, is_over, time_left, within
@@ -26,13 +27,14 @@ from autapse.diagnostics.lesions import lesion
 from autapse.diagnostics.loss_gradients import loss_gradient
 from autapse.diagnostics.lyapunov import lyapunov_exponents
 from autapse.diagnostics.recall import linear_memory
-from autapse.diagnostics.trajectories import layer_input, recurrent_of, trajectory
+from autapse.diagnostics.trajectories import MOST_UNITS, cell_of, layer_input, recurrent_of, trajectory
 from autapse.diagnostics.units import saturation
 from autapse.models import SequenceModel
 from autapse.solve import Newton
 
 WORK = 4e11  # multiplications of the Jacobian products; for larger networks fewer sequences are used
 RATE = 5e9  # multiplications per second that the number of sequences is chosen by
+VECTORS = 8  # for the gradients of a network that is too large for Jacobians
 ENTRIES = 1 << 20  # of the matrices whose norms are computed at a time
 SHARE = 0.01  # of a gradient that still counts
 NO_TIME = "no time left"  # the reason of a probe that was skipped begins with this
@@ -82,12 +84,15 @@ class _Subject:
         return {"lengths": self.lengths, "layer": self.layer}
 
     @property
+    def units(self) -> int:
+        """The units of the whole state of the layer."""
+        return sum(cell_of(self.model, self.layer).carried_sizes)
+
+    @property
     def few(self) -> tuple[Tensor, dict[str, Any]]:
         """As many sequences as the products of Jacobians are likely to have time for."""
-        run = recurrent_of(self.model)
-        units, steps = sum(run.cells[f"l{self.layer}"].carried_sizes), self.x.shape[1]
         work = min(WORK, RATE * time_left())
-        count = max(2, min(len(self.x), int(work / (steps * units**3))))
+        count = max(2, min(len(self.x), int(work / (self.x.shape[1] * self.units**3))))
         lengths = None if self.lengths is None else self.lengths[:count]
         return self.x[:count], {"lengths": lengths, "layer": self.layer}
 
@@ -125,11 +130,17 @@ def diagnose(
     'gradient_gain'
     """
     budget = checks.number("budget", budget, low=0.0)
-    known = None if lengths is None else torch.as_tensor(lengths)
-    layer_input(model, x, known)  # bad input is an error here, and not a probe that does not fit
-    began = time.monotonic()
-    subject = _Subject(model, torch.as_tensor(x), known, loss, score, layer)
+    for argument, value, of in (("loss", loss, "output"), ("score", score, "output"), ("notify", notify, "name")):
+        if value is not None:
+            arguments.function(argument, value, of)
+    # Bad input is an error here, and not a probe that does not fit.
+    if not isinstance(model, SequenceModel):
+        checks.fail("model", "be a model with a recurrent layer", type(model).__name__, kind=checks.KindError)
+    layer_input(model, x, lengths)
     checks.integer("layer", layer, minimum=0, maximum=recurrent_of(model).num_layers - 1)
+    began = time.monotonic()
+    known = None if lengths is None else torch.as_tensor(lengths)
+    subject = _Subject(model, torch.as_tensor(x), known, loss, score, layer)
     findings: list[Finding] = []
     skipped: dict[str, str] = {}
     cut: dict[str, str] = {}
@@ -152,8 +163,11 @@ def diagnose(
 
 
 def _gradients(subject: _Subject) -> Iterator[Finding]:
-    x, given = subject.few
-    flow = gradient_flow(subject.model, x, **given, spectra=0)
+    if subject.units > MOST_UNITS:
+        flow = gradient_flow(subject.model, subject.x, **subject.given, vectors=VECTORS)
+    else:
+        x, given = subject.few
+        flow = gradient_flow(subject.model, x, **given, spectra=0)
     lag = len(flow.gain) - 1
     size, reach = float(flow.typical[-1]), flow.reach(SHARE)
     change = "keep their size" if 0.5 < size < 2 else "shrink" if size < 1 else "grow"

@@ -83,6 +83,7 @@ def gradient_flow(
     (True, 50)
     """
     spectra = checks.integer("spectra", spectra, minimum=0)
+    seed = checks.seed("seed", seed)
     path = trajectory(network, x, lengths, layer, reverse)
     if vectors is None:
         path.check_dense(TOO_LARGE)
@@ -118,7 +119,7 @@ def _exact(path: Trajectory, spectra: int) -> tuple[list[Tensor], list[int], lis
 
 def _pulled(path: Trajectory, vectors: int, seed: int) -> list[Tensor]:
     count, units = len(path.lengths), path.units
-    generator = torch.Generator().manual_seed(checks.seed("seed", seed))
+    generator = torch.Generator().manual_seed(seed)
     v = torch.randn(vectors, count, units, generator=generator, dtype=path.before.dtype).flatten(0, 1)
     v = v / v.norm(dim=1, keepdim=True)
     sequences = torch.arange(count).repeat(vectors)

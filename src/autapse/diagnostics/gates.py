@@ -100,7 +100,8 @@ def gates_of(path: Trajectory) -> StepGates:  # [T, B, H] each
     """The gates of all steps of a trajectory."""
     if not has_gates(path):
         rule = "have a step of the form H ∘ T + h ∘ C, such as GRU or LSTM"
-        checks.fail("network", rule, type(path.cell).__name__)
+        remedy = "A step that is solved, integrated otherwise than by Euler, or made of several inner steps has none."
+        checks.fail("network", rule, type(path.cell).__name__, remedy)
     at_once = max(1, CHUNK // (len(path.lengths) * path.units))
     parts = [_gates_at(path, steps) for steps in torch.arange(path.steps).split(at_once)]
     return StepGates(*(torch.cat(part) for part in zip(*parts, strict=True)))

@@ -31,7 +31,9 @@ class ImplicitSolves:
     lengths: np.ndarray  # [B]
     evaluations: np.ndarray  # [n, B], in evaluations of F for the whole sequence
     converged: np.ndarray  # [n, B] bool
-    residual: np.ndarray  # [n, iterations + 1, B], the smallest ‖F(z) − z‖ / ‖z‖ after each iteration; NaN for z = 0
+    residual: (
+        np.ndarray
+    )  # [n, iterations + 1, B], the smallest ‖F(z) − z‖ / ‖z‖ so far; NaN for z = 0 and without steps
 
     def by_length(self, solver: str) -> dict[int, float]:
         """The mean number of evaluations of the sequences of each length."""
@@ -70,8 +72,9 @@ def implicit_solves(
     if not run.looks_ahead or run.num_layers > 1:
         checks.fail("network", "be one layer that looks ahead, such as ImplicitGRU", run.cell_class.__name__)
     given = {"fixed point": FixedPoint(), "anderson": Anderson(), "newton": Newton()} if solvers is None else solvers
-    if not given:
-        checks.fail("solvers", "have at least one solver", dict(given))
+    if not isinstance(given, Mapping) or not given or not all(isinstance(one, Solver) for one in given.values()):
+        remedy = 'Pass solvers of autapse.solve, as in {"newton": Newton()}.'
+        checks.fail("solvers", "have at least one solver, by name", given, remedy)
     checks.number("tolerance", tolerance, above=0.0)
     checks.integer("iterations", iterations, minimum=1)
     parts = []
@@ -87,7 +90,7 @@ def implicit_solves(
 def _residual(run: Recurrent, x: Tensor, lengths: Tensor, solver: Solver, limit: int) -> np.ndarray:  # [B]
     # A tolerance that is never reached, so that all sequences take as many iterations.
     residual = array(_report(run, x, lengths, replace(solver, max_iterations=limit), 1e-15).residual)
-    return np.where(residual < AT_ZERO, residual, np.nan)
+    return np.where((residual < AT_ZERO) & (lengths.numpy() > 0), residual, np.nan)
 
 
 def _report(run: Recurrent, x: Tensor, lengths: Tensor, solver: Solver, tolerance: float) -> SolveReport:

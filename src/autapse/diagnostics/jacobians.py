@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from autapse import checks
+from autapse.diagnostics import arguments
 from autapse.diagnostics.trajectories import Network, Trajectory, array, trajectory
 
 MATRICES = 512  # eigenvalue problems that are solved by default, over all sequences
@@ -93,9 +94,7 @@ def _steps(path: Trajectory, steps: Sequence[int] | None) -> Tensor:
     if steps is None:
         count = max(2, MATRICES // len(path.lengths))
         return torch.linspace(0, path.steps - 1, min(count, path.steps)).round().long().unique()
-    if not len(steps):
-        checks.fail("steps", "have at least one step", list(steps))
-    return torch.tensor([checks.integer("steps", step, minimum=0, maximum=path.steps - 1) for step in steps])
+    return torch.tensor(arguments.positions("steps", steps, path.steps))
 
 
 def _largest_first(values: Tensor) -> Tensor:

@@ -11,9 +11,11 @@ import torch
 from torch import Tensor
 
 from autapse import checks
+from autapse.diagnostics import arguments
 from autapse.diagnostics.deadline import is_over
 from autapse.diagnostics.trajectories import recurrent_of
 from autapse.models import SequenceModel
+from autapse.sequences.lengths import checked_lengths
 
 STEPS = 64  # steps that are tried by default
 
@@ -68,10 +70,11 @@ def lesion(
         rule = "be a model with one output per sequence"
         checks.fail("model", rule, type(model).__name__, kind=checks.KindError)
     checks.one_of("kind", kind, ("leave_out", "exchange"))
-    x = torch.as_tensor(x)
+    arguments.function("score", score, "output")
+    x = arguments.tensor("x", x)
     if x.dim() != 3 or not x.shape[0] or x.shape[1] < 2:
         checks.fail("x", "have shape (B, T, D) with at least two steps", tuple(x.shape), kind=checks.ShapeError)
-    known = torch.full((len(x),), x.shape[1]) if lengths is None else torch.as_tensor(lengths)
+    known = checked_lengths(lengths, x.shape[1], len(x))
     chosen = _steps(steps, x.shape[1] - (kind == "exchange"))
     change = _without if kind == "leave_out" else _exchanged
     was_training = model.training
@@ -93,7 +96,7 @@ def lesion(
 def _steps(steps: Sequence[int] | None, count: int) -> list[int]:
     if steps is None:
         return sorted({round(step) for step in np.linspace(0, count - 1, min(STEPS, count))})
-    return [checks.integer("steps", step, minimum=0, maximum=count - 1) for step in steps]
+    return arguments.positions("steps", steps, count)
 
 
 def _number(value: Any) -> float:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from autapse import checks
 from autapse.cells import Cell
+from autapse.diagnostics import arguments
 from autapse.diagnostics.deadline import is_over
 from autapse.diagnostics.trajectories import array, checked_cell, flipped, recurrent_of
 from autapse.forms import State
@@ -52,6 +53,8 @@ def loss_gradient(model: SequenceModel, x: Any, loss: Callable[[Tensor], Tensor]
     """
     if not isinstance(model, SequenceModel):
         checks.fail("model", "be a model with a head", type(model).__name__, kind=checks.KindError)
+    arguments.function("loss", loss, "output")
+    x = arguments.tensor("x", x)
     run, was_training = recurrent_of(model), model.training
     for layer in range(run.num_layers):
         checked_cell(run, layer)
@@ -64,7 +67,7 @@ def loss_gradient(model: SequenceModel, x: Any, loss: Callable[[Tensor], Tensor]
     handle = run.register_forward_hook(replace, with_kwargs=True)
     try:
         with torch.enable_grad():
-            value = loss(model.eval().carry(torch.as_tensor(x), lengths)[0])
+            value = loss(model.eval().carry(x, lengths)[0])
             _check_loss(value)
             norms = [_norms(value, states) for states in unrolled[0].states]
     finally:
@@ -90,7 +93,7 @@ class _Unrolled:
 
 def _unroll(run: Recurrent, x: Tensor, lengths: Any) -> _Unrolled:
     rows = x.transpose(0, 1) if run.batch_first else x
-    known = torch.full((rows.shape[1],), len(rows)) if lengths is None else checked_lengths(lengths, *rows.shape[:2])
+    known = checked_lengths(lengths, *rows.shape[:2])
     every, finals = [], []
     for layer in range(run.num_layers):
         outputs = []

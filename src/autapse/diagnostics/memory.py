@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from autapse import checks
 from autapse.cells import Memory
+from autapse.diagnostics.trajectories import cell_of, layer_input, states_of
 from autapse.layers import Recurrent
 from autapse.models import SequenceModel
 
@@ -27,13 +27,14 @@ class MemoryTrace:
 
     def one(self, sequence: int) -> MemoryTrace:
         """The trace of one sequence, without the steps after its end."""
+        checks.integer("sequence", sequence, minimum=0, maximum=len(self.lengths) - 1)
         steps, row = slice(int(self.lengths[sequence])), slice(sequence, sequence + 1)
         memory, read, write, reads = (part[steps, row] for part in (self.memory, self.read, self.write, self.reads))
         return MemoryTrace(memory, read, write, reads, self.lengths[row])
 
 
 @torch.no_grad()
-def memory_trace(network: Recurrent | SequenceModel, x: Tensor, lengths: Any = None, layer: int = 0) -> MemoryTrace:
+def memory_trace(network: Recurrent | SequenceModel, x: Any, lengths: Any = None, layer: int = 0) -> MemoryTrace:
     """Run a network with an explicit memory, and note its memory and its addresses at every step.
 
     Args:
@@ -49,32 +50,20 @@ def memory_trace(network: Recurrent | SequenceModel, x: Tensor, lengths: Any = N
     >>> trace.memory.shape, trace.read.shape, trace.write.shape
     ((10, 2, 6, 4), (10, 2, 1, 6), (10, 2, 1, 6))
     """
-    was_training, run = network.training, network.layer if isinstance(network, SequenceModel) else network
-    cell = _memory_cell(run, layer)
-    try:
-        network.eval()
-        if isinstance(network, SequenceModel):
-            x, lengths, _ = network._prepared(x, lengths)
-            x = x if run.batch_first else x.transpose(0, 1)
-        _, _, states = run(x, lengths=lengths, return_states=True)
-    finally:
-        network.train(was_training)
-    chosen = [state.transpose(0, 1) if run.batch_first and x.dim() == 3 else state for state in states[layer]]
-    parts = cell.parts(tuple(state[..., 0, :] for state in chosen))
-    steps, *batch = parts.memory.shape[:-2]
-    ends = np.full(batch or [1], steps) if lengths is None else np.asarray(torch.as_tensor(lengths).cpu())
+    cell = _memory_cell(network, layer)
+    run, x, known = layer_input(network, x, lengths)
+    parts = cell.parts(tuple(state[:, :, 0] for state in states_of(run, x, known)[layer]))
     read, write = parts.addresses.split([cell.read_heads, cell.write_heads], dim=-2)
-    arrays = [part.cpu().numpy() for part in (parts.memory, read, write, parts.reads)]
-    memory, reading, writing, reads = (array if batch else array[:, None] for array in arrays)
-    return MemoryTrace(memory, reading, writing, reads, ends)
+    memory, reading, writing, reads = (part.cpu().numpy() for part in (parts.memory, read, write, parts.reads))
+    return MemoryTrace(memory, reading, writing, reads, known.numpy())
 
 
-def _memory_cell(network: Recurrent, layer: int) -> Memory:
-    if not isinstance(network, Recurrent) or not issubclass(network.cell_class, Memory):
-        kind = network.cell_class if isinstance(network, Recurrent) else type(network)
+def _memory_cell(network: Any, layer: int) -> Memory:
+    run = network.layer if isinstance(network, SequenceModel) else network
+    if not isinstance(run, Recurrent) or not issubclass(run.cell_class, Memory):
+        kind = run.cell_class if isinstance(run, Recurrent) else type(run)
         rule = "be a layer of Memory cells, or a model with one"
         checks.fail("network", rule, kind.__name__, kind=checks.KindError)
-    checks.integer("layer", layer, minimum=0, maximum=network.num_layers - 1)
-    cell = network.cells[f"l{layer}"]
+    cell = cell_of(run, layer)
     assert isinstance(cell, Memory)
     return cell

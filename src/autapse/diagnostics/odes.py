@@ -13,6 +13,7 @@ from torch import Tensor
 
 from autapse import checks
 from autapse.cells import Antisymmetric, Cell, ImplicitMidpoint
+from autapse.diagnostics import arguments
 from autapse.diagnostics.trajectories import Network, array, cell_of, trajectory
 from autapse.forms.integrated import Integrated
 
@@ -103,12 +104,13 @@ def convergence_order(
     first = _step_size(cell)
     time = checks.number("time", time, above=0.0)
     halvings = checks.integer("halvings", halvings, minimum=1, maximum=12)
+    x = arguments.tensor("x", x)
     if x.dim() != 2 or x.shape[1] != cell.input_size:
         rule = f"have shape (B, input_size) with input_size = {cell.input_size}"
         checks.fail("x", rule, tuple(x.shape), kind=checks.ShapeError)
     cell = copy.deepcopy(cell).double()
     u, counts = cell.drive(x.double()), [max(1, round(time / first)) * 2**n for n in range(halvings + 1)]
-    h = u.new_zeros(len(x), cell.hidden_size) if h0 is None else h0.double()
+    h = arguments.first_state(h0, u, cell.hidden_size)
     exact = _runge_kutta(cell, u, h, time, FINER * counts[-1])
     errors = torch.stack([(_integrated(cell, u, h, time, count) - exact).norm(dim=1) for count in counts])
     sizes = time / np.array(counts)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from autapse import checks
 from autapse.cells import Cell
+from autapse.diagnostics import arguments
 from autapse.diagnostics.trajectories import Network, Trajectory, array, checked_cell, recurrent_of, trajectory
 
 PAPER = ((0.0, 0.5), (-0.5, -0.5), (0.5, -0.75))  # the initial states of the AntisymmetricRNN paper, section 4
@@ -72,11 +73,11 @@ def phase_portrait(
     cell = checked_cell(run, layer)
     plane = _plane(cell, None if x is None else trajectory(network, x, lengths, layer))
     dtype = next(iter(cell.parameters()), torch.empty(0)).dtype
-    constant = plane.input if at is None else torch.as_tensor(at)
+    constant = plane.input if at is None else arguments.tensor("at", at)
     if tuple(constant.shape) != (cell.input_size,):
         checks.fail("at", f"have shape ({cell.input_size},)", tuple(constant.shape), kind=checks.ShapeError)
     advance = _autonomous(cell, constant.to(dtype))
-    first = plane.starts if starts is None else torch.as_tensor(starts, dtype=torch.float64)
+    first = plane.starts if starts is None else arguments.tensor("starts", starts, torch.float64)
     if first.dim() != 2 or first.shape[1] != sum(cell.carried_sizes):
         rule = f"have shape (N, S) with S = {sum(cell.carried_sizes)}"
         checks.fail("starts", rule, tuple(first.shape), kind=checks.ShapeError)
@@ -125,7 +126,7 @@ def _plane(cell: Cell, path: Trajectory | None) -> _Plane:
     if len(values) < 2:
         checks.fail("x", "have at least two steps, for two principal components", tuple(path.inputs.shape))
     explained = array(values.square() / values.square().sum().clamp(min=torch.finfo(torch.float64).tiny))[:2]
-    width = float(((states - center) @ basis[:2].T).abs().max())
+    width = float(((states - center) @ basis[:2].T).abs().max()) or 1.0  # if the state never changes
     names, start = ("component 1", "component 2"), path.after[0, :8].double()
     return _Plane(center, basis[:2], width, explained, names, start, path.inputs[path.running].mean(0))
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from autapse import checks
+from autapse.diagnostics import arguments
 from autapse.diagnostics.deadline import is_over
 from autapse.diagnostics.trajectories import CHUNK, Network, Trajectory, array, states_along
 
@@ -98,9 +99,7 @@ def _products(A: Tensor, Y: Tensor) -> tuple[Tensor, Tensor]:
 def _lags(lags: Sequence[int] | None, steps: int) -> list[int]:
     if lags is None:
         return sorted({round(lag) for lag in np.linspace(0, steps // 2, min(LAGS, steps // 2 + 1))})
-    if not len(lags):
-        checks.fail("lags", "have at least one lag", list(lags))
-    return [checks.integer("lags", lag, minimum=0, maximum=steps - 1) for lag in lags]
+    return arguments.positions("lags", lags, steps)
 
 
 def _rows(path: Trajectory, lags: list[int]) -> tuple[Tensor, Tensor, Tensor]:

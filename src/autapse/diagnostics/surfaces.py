@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from autapse import checks
+from autapse.diagnostics import arguments
 
 Entry = tuple[Any, ...]  # the name of a parameter, then the indices of one entry: ("weight_hh_l0", 0, 0)
 
@@ -55,10 +56,13 @@ def loss_surface(
     >>> loss_surface(layer, lambda layer: (layer(x)[1] - 0.5).square().sum(), *entries, points=5).loss.shape
     (5, 5)
     """
+    arguments.module("module", module)
+    arguments.function("loss", loss, "module")
     copied = copy.deepcopy(module)
     places = _place(copied, "first", first), _place(copied, "second", second)
     checks.integer("points", points, minimum=2)
-    columns, rows = np.linspace(*first_range, points), np.linspace(*second_range, points)
+    ranges = arguments.pair("first_range", first_range), arguments.pair("second_range", second_range)
+    columns, rows = (np.linspace(*each, points) for each in ranges)
     values = np.empty((points, points))
     for q, b in enumerate(rows):
         for p, a in enumerate(columns):
@@ -108,12 +112,14 @@ def gradient_path(
     >>> bool(path.loss[-1] < path.loss[0])
     True
     """
+    arguments.module("module", module)
+    arguments.function("loss", loss, "module")
     copied = copy.deepcopy(module).requires_grad_(True)
     places = _place(copied, "first", first), _place(copied, "second", second)
     checks.number("rate", rate, above=0.0)
     checks.integer("steps", steps, minimum=0)
     largest = None if clip is None else checks.number("clip", clip, above=0.0)
-    point = np.array([checks.number("start", value) for value in start])
+    point = np.array(arguments.pair("start", start))
     points, values, norms = [point], [], []
     for n in range(steps + 1):
         gradient, value = _gradient(copied, loss, places, point)

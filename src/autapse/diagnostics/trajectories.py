@@ -13,6 +13,7 @@ from torch import Tensor
 
 from autapse import checks
 from autapse.cells import Cell
+from autapse.diagnostics import arguments
 from autapse.diagnostics.deadline import groups
 from autapse.forms import Form, GlobalGates, State
 from autapse.layers import Recurrent
@@ -23,6 +24,7 @@ from autapse.sequences.lengths import checked_lengths, running
 Network = Recurrent | SequenceModel
 CHUNK = 1 << 23  # numbers that are computed at a time, such as entries of Jacobians
 MOST_UNITS = 1024  # the largest state whose Jacobians are built as matrices
+DENSE = "units in its state for a dense Jacobian"
 TOO_LARGE = "Use gradient_flow(..., vectors=8), which needs no matrices."
 
 
@@ -109,7 +111,7 @@ class Trajectory:
     def check_dense(self, remedy: str = "") -> None:
         """Raise an error if the state is too large for matrices."""
         if self.units > MOST_UNITS:
-            rule = f"have at most {MOST_UNITS} units in its state for a dense Jacobian"
+            rule = f"have at most {MOST_UNITS} {DENSE}"
             checks.fail("network", rule, self.units, remedy)
 
     def forwards(self) -> Iterator[tuple[int, Tensor]]:
@@ -157,7 +159,7 @@ def states_along(network: Network, x: Any, lengths: Any = None, layer: int = 0, 
     """As `trajectory`, also for networks that look ahead. Their states are no steps: only the states are to be read."""
     run, x, lengths = layer_input(network, x, lengths)
     cell = _cell(run, layer, reverse)
-    parts = [_states(run, x[:, rows], lengths[rows]) for rows in groups(len(lengths))]
+    parts = [states_of(run, x[:, rows], lengths[rows]) for rows in groups(len(lengths))]
     states = [tuple(torch.cat(s, dim=1) for s in zip(*each, strict=True)) for each in zip(*parts, strict=True)]
     count = states[layer][0].shape[1]
     x, lengths = x[:, :count], lengths[:count]
@@ -171,7 +173,7 @@ def states_along(network: Network, x: Any, lengths: Any = None, layer: int = 0, 
     return Trajectory(cell, inputs, cell.drive(inputs), before, after, lengths)
 
 
-def _states(run: Recurrent, x: Tensor, lengths: Tensor) -> list[tuple[Tensor, ...]]:
+def states_of(run: Recurrent, x: Tensor, lengths: Tensor) -> list[tuple[Tensor, ...]]:
     """The states [T, B, directions, H] of every layer, one tensor for each part of a state."""
     was_training = run.training
     try:
@@ -184,10 +186,7 @@ def _states(run: Recurrent, x: Tensor, lengths: Tensor) -> list[tuple[Tensor, ..
 def layer_input(network: Network, x: Any, lengths: Any = None) -> tuple[Recurrent, Tensor, Tensor]:
     """The recurrent layer of a network, its input [T, B, D], and the lengths [B]."""
     run = recurrent_of(network)
-    try:
-        x = torch.as_tensor(x)
-    except (TypeError, ValueError):
-        checks.fail("x", "be a tensor or an array of numbers", type(x).__name__, kind=checks.KindError)
+    x = arguments.tensor("x", x)
     if isinstance(network, SequenceModel):
         x, lengths = _seen(network, run, x, lengths)
     if x.dim() == 2:
@@ -197,7 +196,7 @@ def layer_input(network: Network, x: Any, lengths: Any = None) -> tuple[Recurren
     if x.dim() != 3 or x.shape[-1] != run.input_size:
         rule = f"have shape (T, B, D), (B, T, D) with batch_first, or (T, D), with D = {run.input_size}"
         checks.fail("x", rule, tuple(x.shape), kind=checks.ShapeError)
-    known = torch.full((x.shape[1],), x.shape[0]) if lengths is None else checked_lengths(lengths, *x.shape[:2])
+    known = checked_lengths(lengths, *x.shape[:2])
     if not int(known.sum()):
         checks.fail("x", "have at least one sequence with a step", tuple(x.shape))
     return run, x[: int(known.max())], known.cpu()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from autapse import checks
+from autapse.diagnostics import arguments
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +44,7 @@ class WeightRecorder:
     """
 
     def __init__(self, module: nn.Module) -> None:
+        arguments.module("module", module)
         self.module = module
         self.records: list[dict[str, Tensor]] = []
 
@@ -65,13 +68,18 @@ def weight_distance(records: Sequence[Mapping[str, Tensor]]) -> WeightDistance:
     >>> weight_distance([first, last]).distance.tolist()
     [5.0, 0.0]
     """
-    if not records:
-        checks.fail("records", "have at least one record", list(records))
+    if not isinstance(records, Sequence) or not records or not all(map(_is_record, records)):
+        remedy = "Pass state dicts, or the records of a WeightRecorder."
+        checks.fail("records", "have at least one record: tensors by name", type(records).__name__, remedy)
     last = {name: value.double() for name, value in records[-1].items() if value.is_floating_point()}
     by_name = {name: np.array([_distance(record, name, value) for record in records]) for name, value in last.items()}
     total = np.sqrt(sum(np.square(values) for values in by_name.values()))
     norm = float(np.sqrt(sum(float(value.square().sum()) for value in last.values())))
     return WeightDistance(np.asarray(total), by_name, norm)
+
+
+def _is_record(record: Any) -> bool:
+    return isinstance(record, Mapping) and all(isinstance(value, Tensor) for value in record.values())
 
 
 def _distance(record: Mapping[str, Tensor], name: str, last: Tensor) -> float:

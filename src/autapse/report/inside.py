@@ -7,6 +7,7 @@ from typing import Any
 
 from autapse import checks
 from autapse.diagnostics.diagnosis import NO_TIME, diagnose
+from autapse.diagnostics.trajectories import DENSE
 from autapse.models import Model
 from autapse.models.base import as_reader
 from autapse.tasks import Split
@@ -67,6 +68,12 @@ def cut_short(found: dict[str, Any]) -> list[str]:
     """The probes in a diagnosis.json that had too little time."""
     cut, skipped = (known if isinstance(known := found.get(name), dict) else {} for name in ("cut", "skipped"))
     return [*cut, *(name for name, reason in skipped.items() if str(reason).startswith(NO_TIME))]
+
+
+def too_large(found: dict[str, Any]) -> list[str]:
+    """The probes in a diagnosis.json that need matrices, for a network with too many units."""
+    skipped = found.get("skipped")
+    return [name for name, reason in skipped.items() if DENSE in str(reason)] if isinstance(skipped, dict) else []
 
 
 def some_sequences(data: Tensors, count: int) -> Batch:

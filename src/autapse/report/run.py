@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +96,9 @@ def read_facts(
     load_weights(model, saved.best, saved.path)
     measured, notes = _measured(model.eval(), saved.config, saved.signature, folder)
     diagnosis, problem = _diagnosis(model, saved.config, folder, budget, notify)
+    choice, config = _table(folder / "choice.json"), saved.config
+    if choice:  # a search limits the time, but has chosen the steps
+        config = replace(config, training=replace(config.training, seconds=None))
     return RunFacts(
         name=name or folder.resolve().name,
         folder=folder,
@@ -103,9 +106,9 @@ def read_facts(
         progress=saved.progress,
         summary=_summary(folder) if saved.progress.finished else None,
         metrics=_metrics(folder),
-        command=command(saved.config) if saved.config.task.name in TASKS else "",  # data in memory have no command
+        command=command(config) if config.task.name in TASKS else "",  # data in memory have no command
         diagnosis=diagnosis,
-        choice=_table(folder / "choice.json"),
+        choice=choice,
         notes=(*notes, *problem),
         **measured,
     )

@@ -73,7 +73,7 @@ def _tiles(run: RunFacts) -> Html:
 
 
 def scores(runs: Sequence[RunFacts]) -> Html:
-    """A table with one row for each run, and a bar for each score."""
+    """A table with one row for each run, and a bar for each score. A single run has one row for each fact."""
     heads = ["run", "network", "test", "of trivial", "validation", "parameters", "bytes", "MACs per step"]
     heads += ["best step", "steps", "epochs", "time", "ended by"]
     rows = [_row(run) for run in runs]
@@ -90,7 +90,16 @@ def scores(runs: Sequence[RunFacts]) -> Html:
         "MACs per step: multiply-accumulates of the matrix products for one test sequence, head included, divided "
     )
     counted += "by its steps. Bytes: parameters and buffers."
-    return joined([table(heads, rows), tag("p", f"{note} {counted}", class_="note"), bars])
+    if len(runs) == 1:  # so that it is not wider than a phone
+        (name, *heads), ((run, *facts),) = heads, rows
+        found = table([name, run], [pair for pair in zip(heads, facts, strict=True) if not _is_empty(pair[1])])
+    else:
+        found = table(heads, rows)
+    return joined([found, tag("p", f"{note} {counted}", class_="note"), bars])
+
+
+def _is_empty(fact: Any) -> bool:
+    return isinstance(fact, Number) and fact.value is None
 
 
 def _floor(run: RunFacts) -> str:
@@ -136,7 +145,7 @@ def levels(runs: Sequence[RunFacts]) -> dict[str, float]:
 def curves(runs: Sequence[RunFacts]) -> Html:
     """Validation score, training loss, norm of the gradient, learning rate and evaluations of solves over the steps."""
     numbers = {run.name: n for n, run in enumerate(runs)}
-    metric = " or ".join(dict.fromkeys(run.metric for run in runs))
+    metric = runs[0].metric if len({run.metric for run in runs}) == 1 else "score"
     charts = []
     for key, title, lines in (
         ("validation", f"Validation {metric}", levels(runs)),
@@ -221,10 +230,14 @@ def search(run: RunFacts) -> Html:
     if not tried:
         return Html("")
     keys = ("score", "loss", "folds", "steps", "seconds")
-    rows = [[row.get("name"), *(_number(row.get(key)) for key in keys), row.get("ended")] for row in tried]
+    ends = {"": "kept to the end", "out": "clearly worse"}
+    rows = [
+        [row.get("name"), *(_number(row.get(key)) for key in keys), ends.get(str(row.get("ended")), row.get("ended"))]
+        for row in tried
+    ]
     chosen = [n for n, row in enumerate(tried) if row.get("chosen")]
     words = tag("p", "Chosen: ", content.get("reason"))
-    return joined([words, table(["tried", *keys, "ended by"], rows, marked=chosen)])
+    return joined([words, table(["tried", run.metric, *keys[1:], "ended"], rows, marked=chosen)])
 
 
 def _number(value: Any) -> Number:
@@ -248,7 +261,7 @@ def settings(runs: Sequence[RunFacts]) -> Html:
         (rest if plain and len(set(map(str, values))) == 1 else special).append(row)
     heads = ["setting", *(run.name for run in runs)]
     more = tag("details", tag("summary", f"{len(rest)} settings with default values"), table(heads, rest))
-    return joined([table(heads, special) if special else "", more if rest else ""])
+    return tag("div", table(heads, special) if special else "", more if rest else "", class_="settings")
 
 
 def _flat(config: RunConfig) -> dict[str, Any]:
@@ -280,7 +293,12 @@ def commands(runs: Sequence[RunFacts]) -> Html:
     parts = []
     for run in runs:
         text = run.command or "The run was trained from Python, on arrays in memory: no command repeats it."
-        parts.append(joined([tag("h3", run.name) if len(runs) > 1 else "", tag("pre", text)]))
+        words = joined((tag("span", word) for word in text.split(" ")), " ")  # a line never breaks inside --option
+        limit = run.config.training.seconds
+        timed = f"The run had a time limit of {_time(limit or 0)}. The clock can end such a run early and "
+        timed += "move its learning rate, so a repetition may differ a little."
+        note = tag("p", timed, class_="note") if run.command and limit is not None else ""
+        parts.append(joined([tag("h3", run.name) if len(runs) > 1 else "", tag("pre", words), note]))
     return joined(parts)
 
 

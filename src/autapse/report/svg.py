@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from autapse.report.html import Html, joined, tag
 
 WIDTH, HEIGHT = 480.0, 290.0  # of the drawing; the page scales it
-LEFT, RIGHT, TOP, BOTTOM = 62.0, 10.0, 10.0, 42.0
+LEFT, RIGHT, TOP, BOTTOM = 66.0, 10.0, 10.0, 42.0
 COLOURS = 8  # the style sheet has c0 to c7
 MOST_POINTS = 300  # of one curve
 MOST_DOTS = 400  # of a scatter plot
@@ -109,7 +109,8 @@ def bar_chart(title: str, bars: Mapping[str, float], lines: Mapping[str, float],
         end, start = x(value), x.start if log else x(0.0)
         box = {"x": min(start, end), "y": top + 5, "width": max(1.0, abs(end - start)), "height": ROW - 10, "rx": 2}
         tip = f"{name}: {shown(value)}"
-        drawn.append(tag("text", _short(name, left), x=left - 6, y=top + ROW / 2 + 4, text_anchor="end"))
+        label = tag("text", _short(name, left), x=left - 6, y=top + ROW / 2 + 4, text_anchor="end", class_="name")
+        drawn.append(label)
         drawn.append(tag("rect", class_=f"bar {colour_class(n)}", data_tip=tip, **box))
     for n, value in enumerate(lines.values()):
         place = x(value)

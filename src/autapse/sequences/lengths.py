@@ -20,8 +20,10 @@ def running(lengths: Tensor, steps: int) -> Tensor:  # [B] -> [steps, B] bool
     return torch.arange(steps)[:, None] < lengths
 
 
-def checked_lengths(lengths: Sequence[int] | Tensor, steps: int, count: int) -> Tensor:  # [B], on the CPU
-    """The lengths that a caller gave, if there are `count` integers from 0 to `steps`."""
+def checked_lengths(lengths: Sequence[int] | Tensor | None, steps: int, count: int) -> Tensor:  # [B], on the CPU
+    """The lengths that a caller gave, if there are `count` integers from 0 to `steps`. None: all have `steps`."""
+    if lengths is None:
+        return torch.full((count,), steps)
     rule = f"be {count} integers from 0 to {steps}, one per sequence"
     try:
         given = torch.as_tensor(lengths).detach().cpu()

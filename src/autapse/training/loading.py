@@ -30,7 +30,9 @@ def find_run(path: str | Path) -> Path:
     if not (folder / "config.json").is_file():
         beside = folder.parent if folder.parent.is_dir() else Path()
         runs = sorted(str(config.parent) for config in beside.glob("*/config.json"))
-        remedy = checks.closest(str(folder), runs) or "A run is a folder with config.json, as `autapse run` writes it."
+        inside = sorted(str(config.parent) for config in folder.glob("*/config.json"))
+        remedy = f"It has runs inside, such as {inside[0]}." if inside else checks.closest(str(folder), runs)
+        remedy = remedy or "A run is a folder with config.json, as `autapse run` writes it."
         raise checks.InputError(f"There is no run at {folder}. {remedy}")
     return folder
 

@@ -2,20 +2,70 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from autapse import checks, files
+from autapse import checks, diagnostics, files
 
 # Okabe and Ito's colours, without yellow, which is too light for lines.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 PATH, FINE = re.compile(rb' d="[^"]*"'), re.compile(rb"(\.\d\d)\d+")  # a hundredth of a point is fine enough
 SMALLEST = 1e-300  # for zeros on a logarithmic axis
 DECADES = 1e-16  # a logarithmic axis ends at this part of the largest value
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def draws(probe: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Decorate a function that draws the result of a probe, its first argument. Other objects are input errors."""
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        argument, kind = next(iter(function.__annotations__.items()))
+
+        @functools.wraps(function)
+        def checked(*args: P.args, **named: P.kwargs) -> R:
+            if args or argument in named:
+                value, remedy = args[0] if args else named[argument], f"Pass the result of {probe}."
+                of_kind(argument, value, getattr(diagnostics, kind), remedy)
+            return function(*args, **named)
+
+        return checked
+
+    return decorate
+
+
+def of_kind(argument: str, value: Any, kind: type, remedy: str) -> None:
+    """Raise an error if `value` is not a `kind`."""
+    if not isinstance(value, kind):
+        checks.fail(argument, f"be of type {kind.__name__}", type(value).__name__, remedy, checks.KindError)
+
+
+def each_of_kind(argument: str, values: Any, kind: type) -> None:
+    """Raise an error if `values` is not a list with at least one `kind`, and nothing else."""
+    remedy = f"Pass a list of {kind.__name__}."
+    for value in values if isinstance(values, Sequence) and len(values) else [values]:
+        of_kind(argument, value, kind, remedy)
+    of_kind(argument, values, Sequence, remedy)
+
+
+def matrix(argument: str, values: Any) -> np.ndarray:
+    """Numbers in rows and columns, as an array."""
+    try:
+        found = np.asarray(values.detach().cpu() if hasattr(values, "detach") else values, dtype=float)
+    except (TypeError, ValueError):
+        found = np.empty(0)
+    if found.ndim != 2 or not found.size:
+        got = tuple(found.shape) if found.size else type(values).__name__
+        checks.fail(argument, "have numbers in rows and columns", got)
+    return found
 
 
 def new_figure(width: float, height: float) -> Any:
@@ -67,19 +117,23 @@ def svg(figure: Any) -> bytes:
 
 def axes_or_new(axes: Any, width: float = 5.0, height: float = 3.4) -> Any:
     """The given axes, or those of a new figure."""
-    return new_figure(width, height).subplots() if axes is None else axes
+    if axes is None:
+        return new_figure(width, height).subplots()
+    from matplotlib.axes import Axes
+
+    of_kind("axes", axes, Axes, "Pass axes of matplotlib; if you have several, one of them, as in axes[0].")
+    return axes
 
 
 def finish(axes: Any, xlabel: str, ylabel: str, log: bool = False, title: str = "") -> Any:
-    """Label axes; a legend if something has a name."""
+    """Label axes; a legend if something has a name. The y axis is logarithmic only if there is something above 0."""
     axes.set(xlabel=xlabel, ylabel=ylabel)
     if title:
         axes.set_title(title)
-    if log:
+    known = [np.asarray(line.get_ydata(), dtype=float) for line in axes.get_lines()]
+    largest = max((float(y[np.isfinite(y)].max(initial=0)) for y in known), default=0)
+    if log and largest > 0:
         axes.set_yscale("log")
-        largest = max(
-            (float(np.nanmax(line.get_ydata())) for line in axes.get_lines() if len(line.get_ydata())), default=1
-        )
         low, high = axes.get_ylim()
         if low < DECADES * largest or high > 100 * largest:  # fixed limits would cut later curves off
             axes.set_ylim(max(low, DECADES * largest), min(high, 100 * largest))
@@ -115,6 +169,8 @@ def band(axes: Any, x: Any, low: Any, high: Any, colour: str) -> None:
 
 def quantiles(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # [n, B] -> [n] each
     """The median over the sequences and the quantiles 0.1 and 0.9, without NaN."""
+    if not values.size:
+        return (np.empty(0),) * 3
     low, middle, high = np.nanquantile(values, (0.1, 0.5, 0.9), axis=1)
     return middle, low, high
 

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from autapse import checks, files
-from autapse.diagnostics.figures.base import new_figure, saved, svg
+from autapse.diagnostics.figures.base import axes_or_new, draws, each_of_kind, matrix, new_figure, saved, svg
 
 if TYPE_CHECKING:
     from autapse.diagnostics.memory import MemoryTrace
@@ -74,6 +76,7 @@ def plot_forecasts(path: Path, forecasts: Sequence[ForecastPanel]) -> None:
         path: the file.
         forecasts: what to draw.
     """
+    each_of_kind("forecasts", forecasts, ForecastPanel)
     figure = new_figure(9, 3.2 * len(forecasts))
     for axes, one in zip(figure.subplots(len(forecasts), 1, squeeze=False).flat, forecasts, strict=True):
         ahead = [one.origin + 1 + n for n in range(len(one.forecast))]
@@ -116,13 +119,12 @@ def draw_attention(
     >>> [label.get_text() for label in axes.get_yticklabels()]
     ['b', 'a']
     """
-    rows = [list(map(float, row)) for row in weights]
-    columns = len(rows[0]) if rows else 0
+    rows = matrix("weights", weights)
+    columns = rows.shape[1]
     for name, symbols, count in (("source", source, columns), ("target", target, len(rows))):
         if len(symbols) not in (0, count):
             checks.fail(name, f"have one symbol per {'column' if name == 'source' else 'row'}, {count}", len(symbols))
-    if axes is None:
-        axes = new_figure(1.5 + 0.22 * max(columns, 8), 1.2 + 0.22 * max(len(rows), 6)).subplots()
+    axes = axes_or_new(axes, 1.5 + 0.22 * max(columns, 8), 1.2 + 0.22 * max(len(rows), 6))
     axes.imshow(rows, cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
     for axis, symbols in ((axes.xaxis, source), (axes.yaxis, target)):
         if 0 < len(symbols) <= LABELLED:
@@ -140,6 +142,7 @@ def plot_attention(path: Path, panels: Sequence[AttentionPanel]) -> None:
         path: the file.
         panels: what to draw.
     """
+    each_of_kind("panels", panels, AttentionPanel)
     longest = max(len(panel.source) for panel in panels)
     heights = [1.5 + 0.22 * len(panel.target) for panel in panels]
     figure = new_figure(min(2 + 0.22 * longest, 20), min(sum(heights), 30))
@@ -149,11 +152,12 @@ def plot_attention(path: Path, panels: Sequence[AttentionPanel]) -> None:
     files.write_bytes(path, saved(figure, format="png", dpi=150))
 
 
+@draws("memory_trace")
 def draw_memory(trace: MemoryTrace, sequence: int = 0, axes: Sequence[Any] | None = None) -> Any:
     """Draw the memory of one sequence over time: where heads write and read, and what is stored.
 
     Args:
-        trace: from `autapse.diagnostics.memory.memory_trace`.
+        trace: from `memory_trace`.
         sequence: which sequence of the trace.
         axes: matplotlib's axes to draw on, one per panel: one for each write head, one for each read head, one for the
             length of each slot's vector, and one for the vectors after the last step. None: a new figure.
@@ -162,6 +166,8 @@ def draw_memory(trace: MemoryTrace, sequence: int = 0, axes: Sequence[Any] | Non
         The figure.
     """
     one = trace.one(sequence)
+    if not len(one.memory):
+        checks.fail("sequence", "have at least one step", sequence)
     memory, read, write = one.memory[:, 0], one.read[:, 0], one.write[:, 0]
     panels = [(f"write head {n + 1}", write[:, n].T, "Reds") for n in range(write.shape[1])]
     panels += [(f"read head {n + 1}", read[:, n].T, "Blues") for n in range(read.shape[1])]
@@ -170,14 +176,15 @@ def draw_memory(trace: MemoryTrace, sequence: int = 0, axes: Sequence[Any] | Non
     if axes is None:
         figure = new_figure(3.2 * len(panels), 3.4)
         axes = figure.subplots(1, len(panels), squeeze=False)[0]
-    if len(axes) != len(panels):
-        checks.fail("axes", f"have one entry per panel, {len(panels)} in all", len(axes))
-    for place, (title, values, colours) in zip(axes, panels, strict=True):
+    places = list(map(axes_or_new, np.ravel(axes)))
+    if len(places) != len(panels):
+        checks.fail("axes", f"have one entry per panel, {len(panels)} in all", len(places))
+    for place, (title, values, colours) in zip(places, panels, strict=True):
         signed = colours == "RdBu"
         largest = max(1.0, float(abs(values).max()))
         place.imshow(values, aspect="auto", interpolation="nearest", cmap=colours, vmin=-largest * signed, vmax=largest)
         place.set(title=title, xlabel="place in the vector" if signed else "step", ylabel="slot")
-    return axes[0].figure
+    return places[0].figure
 
 
 def draw_svg(panels: Sequence[Panel]) -> bytes:
@@ -189,6 +196,7 @@ def draw_svg(panels: Sequence[Panel]) -> bytes:
     Returns:
         The SVG file. The same panels and the same matplotlib give the same bytes.
     """
+    each_of_kind("panels", panels, Panel)
     columns = min(len(panels), PANELS_IN_A_ROW) if len(panels) != 4 else 2
     rows = -(-len(panels) // columns)
     figure = new_figure(max(4.2 * columns, 6), 3.2 * rows)

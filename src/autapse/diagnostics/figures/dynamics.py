@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from autapse.diagnostics.figures.base import COLOURS, SMALLEST, axes_or_new, curve, finish, points, spread, unit_circle
+from autapse.diagnostics.figures.base import (
+    COLOURS,
+    SMALLEST,
+    axes_or_new,
+    curve,
+    draws,
+    finish,
+    points,
+    spread,
+    unit_circle,
+)
 
 if TYPE_CHECKING:
     from autapse.diagnostics.attractors import FixedPoints
@@ -17,6 +27,7 @@ if TYPE_CHECKING:
 MARKERS = {"attractor": "o", "saddle": "x", "repeller": "^"}
 
 
+@draws("phase_portrait")
 def draw_phase(portrait: PhasePortrait, axes: Any = None, title: str = "") -> Any:
     """Draw trajectories over arrows. Stars are the starts; later states are darker, as in the AntisymmetricRNN paper.
 
@@ -47,6 +58,7 @@ def _axis(name: str, share: float) -> str:
     return f"{name} ({share:.0%} of the variance)" if name.startswith("component") else name
 
 
+@draws("fixed_points")
 def draw_fixed_points(found: FixedPoints, axes: Any = None) -> Any:
     """Draw the eigenvalues of each fixed and slow point, with the circle |λ| = 1.
 
@@ -65,6 +77,7 @@ def draw_fixed_points(found: FixedPoints, axes: Any = None) -> Any:
     return finish(axes, "real part", "imaginary part", title="eigenvalues at fixed and slow points")
 
 
+@draws("sensitivity")
 def draw_sensitivity(found: Sensitivity, axes: Any = None, label: str = "") -> Any:
     """Draw the size of ∂h(t)/∂h(0) over time, beside that of e^{J·t}.
 
@@ -82,6 +95,7 @@ def draw_sensitivity(found: Sensitivity, axes: Any = None, label: str = "") -> A
     return finish(axes, "time t = n·ε", "size of ∂h(t)/∂h(0)", log=True)
 
 
+@draws("convergence_order")
 def draw_convergence(found: ConvergenceOrder, axes: Any = None, label: str = "") -> Any:
     """Draw the error of a network over its step size, on logarithmic axes.
 
@@ -100,6 +114,7 @@ def draw_convergence(found: ConvergenceOrder, axes: Any = None, label: str = "")
     return finish(axes, "step size ε", "error", log=True)
 
 
+@draws("phi_curve")
 def draw_phi(found: PhiCurve, axes: Any = None) -> Any:
     """Draw Φ(α) and its derivative, cut at 10, over α (ERNN paper, Fig. 5).
 
@@ -116,6 +131,7 @@ def draw_phi(found: PhiCurve, axes: Any = None) -> Any:
     return finish(axes, "α", "equilibrium; derivative")
 
 
+@draws("alignment")
 def draw_alignment(found: Alignment, axes: Any = None, label: str = "") -> Any:
     """Draw the eigenvalues of I + U in the complex plane, with the circle |λ| = 1.
 
@@ -133,6 +149,7 @@ def draw_alignment(found: Alignment, axes: Any = None, label: str = "") -> Any:
     return finish(axes, "real part", "imaginary part", title="eigenvalues of I + U")
 
 
+@draws("inner_residuals")
 def draw_inner_residuals(found: InnerResiduals, axes: Any = None, label: str = "") -> Any:
     """Draw the residual after each inner step, over all steps and sequences: the median with a band of 80 %.
 
@@ -150,6 +167,7 @@ def draw_inner_residuals(found: InnerResiduals, axes: Any = None, label: str = "
     return finish(axes, "inner step k", "residual ‖φ(z) − z‖", log=True)
 
 
+@draws("learned_rates")
 def draw_rates(found: LearnedRates, axes: Any = None) -> Any:
     """Draw the learned η over the positions, with its least-squares line (ERNN paper, Fig. 9).
 

@@ -6,7 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from autapse.diagnostics.figures.base import SMALLEST, axes_or_new, band, curve, finish, points, spread, unit_circle
+from autapse import diagnostics
+from autapse.diagnostics.figures.base import (
+    SMALLEST,
+    axes_or_new,
+    band,
+    curve,
+    draws,
+    finish,
+    of_kind,
+    points,
+    spread,
+    unit_circle,
+)
 
 if TYPE_CHECKING:
     from autapse.diagnostics.flow import GradientFlow
@@ -17,6 +29,7 @@ if TYPE_CHECKING:
     from autapse.diagnostics.surfaces import GradientPath, LossSurface
 
 
+@draws("jacobian_spectrum")
 def draw_spectrum(spectrum: JacobianSpectrum, axes: Any = None, label: str = "") -> Any:
     """Draw the eigenvalues of all steps in the complex plane, with the circle |λ| = 1.
 
@@ -35,6 +48,7 @@ def draw_spectrum(spectrum: JacobianSpectrum, axes: Any = None, label: str = "")
     return finish(axes, "real part", "imaginary part", title="eigenvalues of ∂h_t/∂h_{t−1}")
 
 
+@draws("gradient_flow")
 def draw_gradient_flow(flow: GradientFlow, axes: Any = None, label: str = "", singular: bool = False) -> Any:
     """Draw the size of ∂h_T/∂h_{T−lag} over the lag: the typical value, with a band of 80 % of the sequences.
 
@@ -59,6 +73,7 @@ def draw_gradient_flow(flow: GradientFlow, axes: Any = None, label: str = "", si
     return finish(axes, "lag (steps)", "gain of a gradient", log=True)
 
 
+@draws("loss_gradient")
 def draw_loss_gradient(gradient: LossGradient, axes: Any = None, label: str = "") -> Any:
     """Draw ‖∂L/∂h_t‖ over the steps, a line per layer and direction: medians over the sequences with bands of 80 %.
 
@@ -79,6 +94,7 @@ def draw_loss_gradient(gradient: LossGradient, axes: Any = None, label: str = ""
     return finish(axes, "step", "norm of ∂L/∂h_t", log=True)
 
 
+@draws("lyapunov_exponents")
 def draw_lyapunov(exponents: Lyapunov, axes: Any = None, label: str = "") -> Any:
     """Draw the Lyapunov exponents in order: means over the sequences with standard errors. Above 0, differences grow.
 
@@ -93,13 +109,15 @@ def draw_lyapunov(exponents: Lyapunov, axes: Any = None, label: str = "") -> Any
     axes = axes_or_new(axes)
     known = exponents.exponents[~np.isnan(exponents.exponents[:, 0])]
     numbers, mean = np.arange(1, known.shape[1] + 1), known.mean(0)
-    error = known.std(0, ddof=1) / np.sqrt(len(known)) if len(known) > 1 else np.zeros_like(mean)
+    with np.errstate(invalid="ignore"):  # an exponent of −∞: no difference survives
+        error = known.std(0, ddof=1) / np.sqrt(len(known)) if len(known) > 1 else np.zeros_like(mean)
     colour = curve(axes, numbers, mean, label, marker="o", markersize=4)
     band(axes, numbers, mean - error, mean + error, colour)
     axes.axhline(0, color="gray", linestyle="--", linewidth=1)
     return finish(axes, "number", "Lyapunov exponent (nats per step)")
 
 
+@draws("linear_memory")
 def draw_linear_memory(memory: LinearMemory, axes: Any = None, label: str = "") -> Any:
     """Draw how much of each past input can be read from the state, over the lag: one line per feature.
 
@@ -119,6 +137,7 @@ def draw_linear_memory(memory: LinearMemory, axes: Any = None, label: str = "") 
     return finish(axes, "lag (steps)", "R² of a linear reading")
 
 
+@draws("loss_surface")
 def draw_loss_surface(surface: LossSurface, paths: dict[str, GradientPath] | None = None, axes: Any = None) -> Any:
     """Draw the loss over two parameters as colours, with the ways of gradient steps on it.
 
@@ -132,6 +151,8 @@ def draw_loss_surface(surface: LossSurface, paths: dict[str, GradientPath] | Non
     """
     from matplotlib.colors import LogNorm
 
+    for path in (paths or {}).values() if isinstance(paths, dict | None) else [paths]:
+        of_kind("paths", path, diagnostics.GradientPath, "Pass results of gradient_path by name.")
     axes = axes_or_new(axes, 5.2, 4.0)
     loss = np.maximum(surface.loss, max(surface.loss.max() * 1e-8, SMALLEST))
     # Thousands of squares as one image: an SVG file of them would have megabytes.

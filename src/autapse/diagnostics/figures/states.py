@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from autapse.diagnostics.figures.base import SMALLEST, axes_or_new, band, curve, finish, spread
+from autapse.diagnostics.figures.base import SMALLEST, axes_or_new, band, curve, draws, finish, matrix, spread
 
 if TYPE_CHECKING:
     from autapse.diagnostics.classes import Discrimination
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from autapse.diagnostics.weights import WeightDistance
 
 
+@draws("iterative_estimation")
 def draw_estimation(found: IterativeEstimation, axes: Any = None, label: str = "", change: bool = False) -> Any:
     """Draw the average estimation error over the steps, with a band of one standard deviation.
 
@@ -38,6 +39,7 @@ def draw_estimation(found: IterativeEstimation, axes: Any = None, label: str = "
     return finish(axes, "step", "mean of h_t − h_{t−1}" if change else "mean of h_t − h_T")
 
 
+@draws("dual_gates")
 def draw_gates(gates: DualGates, axes: Any = None, label: str = "") -> Any:
     """Draw the transform and the carry gates over the steps (means over sequences and units), and the contributions.
 
@@ -60,6 +62,7 @@ def draw_gates(gates: DualGates, axes: Any = None, label: str = "") -> Any:
     return finish(axes, "step", "mean gate; contribution of the step")
 
 
+@draws("lesion")
 def draw_lesion(found: Lesion, axes: Any = None, label: str = "", score: str = "score") -> Any:
     """Draw the score of a network over the step that is left out or exchanged, with the score of the intact one.
 
@@ -78,6 +81,7 @@ def draw_lesion(found: Lesion, axes: Any = None, label: str = "", score: str = "
     return finish(axes, "step that is changed", score)
 
 
+@draws("discrimination")
 def draw_discrimination(found: Discrimination, axes: Any = None, label: str = "") -> Any:
     """Draw the ratio of the distances within and between classes over the steps.
 
@@ -95,6 +99,7 @@ def draw_discrimination(found: Discrimination, axes: Any = None, label: str = ""
     return finish(axes, "step", "distance within / between classes")
 
 
+@draws("weight_distance")
 def draw_weight_distance(found: WeightDistance, axes: Any = None, label: str = "") -> Any:
     """Draw the distance of the weights to the last ones over the records.
 
@@ -111,6 +116,7 @@ def draw_weight_distance(found: WeightDistance, axes: Any = None, label: str = "
     return finish(axes, "record (epoch)", "distance to the last weights")
 
 
+@draws("saturation")
 def draw_saturation(found: Saturation, axes: Any = None) -> Any:
     """Draw the shares of flat activations and of open and closed gates over the units, in order of their size.
 
@@ -131,6 +137,7 @@ def draw_saturation(found: Saturation, axes: Any = None) -> Any:
     return finish(axes, "unit, in order", "share of steps" if known else "standard deviation", title=title)
 
 
+@draws("implicit_solves")
 def draw_solves(found: ImplicitSolves, axes: Any = None) -> Any:
     """Draw the convergence of each solver: the median residual over the iterations, with a band of 80 %.
 
@@ -142,13 +149,17 @@ def draw_solves(found: ImplicitSolves, axes: Any = None) -> Any:
         The axes. The legend has the mean number of evaluations.
     """
     axes = axes_or_new(axes)
-    for name, residual, evaluations in zip(found.solvers, found.residual, found.evaluations, strict=True):
+    some = found.lengths > 0
+    for name, residual, evaluations in zip(
+        found.solvers, found.residual[:, :, some], found.evaluations[:, some], strict=True
+    ):
         known = np.isfinite(residual).all(1)
         shown = f"{name} ({evaluations.mean():.3g} evaluations)"
         spread(axes, np.flatnonzero(known), np.maximum(residual[known], SMALLEST), shown)
     return finish(axes, "iteration", "relative residual", log=True)
 
 
+@draws("implicit_spread")
 def draw_spread(found: ImplicitSpread, axes: Any = None, label: str = "") -> Any:
     """Draw the effect of a change of one input on the outputs to its left and right.
 
@@ -178,9 +189,10 @@ def draw_units(units: np.ndarray, axes: Any = None, title: str = "") -> Any:
     Returns:
         The axes.
     """
+    values = matrix("units", units)
     axes = axes_or_new(axes)
-    largest = max(float(np.nanmax(np.abs(units))), SMALLEST)
-    image = axes.imshow(units.T, aspect="auto", cmap="RdBu_r", vmin=-largest, vmax=largest, interpolation="nearest")
+    largest = max(float(np.nanmax(np.abs(values))), SMALLEST)
+    image = axes.imshow(values.T, aspect="auto", cmap="RdBu_r", vmin=-largest, vmax=largest, interpolation="nearest")
     axes.figure.colorbar(image, ax=axes)
     axes.set(xlabel="step", ylabel="unit", title=title)
     return axes
