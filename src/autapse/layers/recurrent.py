@@ -499,9 +499,10 @@ def columns_of(states: Iterable[Sequence[Tensor]]) -> list[list[Tensor]]:
     """For each state tensor of a cell, those of all cells. A cell that reaches further back has more than others."""
     columns: list[list[Tensor]] = []
     for own in states:
-        columns += [[] for _ in range(len(own) - len(columns))]
-        for column, state in zip(columns, own, strict=False):
-            column.append(state)
+        for n, state in enumerate(own):
+            if n == len(columns):
+                columns.append([])
+            columns[n].append(state)
     return columns
 
 
