@@ -21,6 +21,7 @@ from autapse.native import library
 from autapse.native.dispatch import is_plain
 from autapse.native.memory import fresh
 from autapse.native.operands import (
+    DTYPES,
     KERNELS,
     TENSORS,
     Extent,
@@ -35,6 +36,7 @@ from autapse.native.operands import (
 )
 from autapse.native.tangent import push
 
+_NOTHING = {dtype: torch.empty(0, dtype=dtype, device="cpu") for dtype in DTYPES}  # in place of an unwanted result
 Scan = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]  # h, h_n, c, c_n, reserve; empty if there is none
 
 _OPERANDS = (
@@ -165,9 +167,8 @@ def _forward(
     shared: bool = False,  # whether results that are not wanted may be the same empty tensor, as they may not in an op
 ) -> Scan:
     problem, operands, sizes, plan = describe_problem(operands, sizes, kind)
-    none = operands.x.new_empty(0) if shared else None
-    wanted = _wanted(plan.results, keep_cells, save)
-    results = [none if none is not None and shape == (0,) else fresh(operands.x, shape) for shape in wanted]
+    wanted, x = _wanted(plan.results, keep_cells, save), operands.x
+    results = [_NOTHING[x.dtype] if shared and shape == (0,) else fresh(x, shape) for shape in wanted]
     h, h_n, c, c_n, reserve = results
     problem.h, problem.h_n, problem.c_n = h.data_ptr(), h_n.data_ptr(), c_n.data_ptr()
     problem.c = c.data_ptr() if plan.extent.cells and (keep_cells or save) else None
