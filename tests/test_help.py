@@ -63,7 +63,10 @@ def public(room: ModuleType) -> list[Any]:
     return [value for value in values if isinstance(value, type) or inspect.isfunction(value)]
 
 
-ROOMS = (training, auto, sklearn, models, diagnostics, autapse, layers, readouts, cells, gradient, unfold, solve)
+ROOMS = (
+    *(training, auto, sklearn, models, diagnostics, autapse, layers, readouts, cells, gradient, unfold, solve),
+    autapse.native,
+)
 PUBLIC = list(dict.fromkeys([*(thing for room in ROOMS for thing in public(room)), contraction, *public(plots)]))
 
 

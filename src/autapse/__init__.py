@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from autapse.lazy import lazy
 
 if TYPE_CHECKING:
-    from autapse import cells, gradient, models, native, readouts, solve, tasks, training, unfold
+    from autapse import cells, diagnostics, gradient, models, native, readouts, solve, tasks, training, unfold
     from autapse.cells import Cell
     from autapse.data.trees import Trees
     from autapse.layers import (
@@ -99,6 +99,7 @@ __all__ = [
     "Tree",
     "Trees",
     "cells",
+    "diagnostics",
     "from_torch",
     "gradient",
     "load",
@@ -114,7 +115,7 @@ __all__ = [
 __getattr__ = lazy(
     __name__,
     {
-        "autapse": "cells gradient models native readouts solve tasks training unfold",
+        "autapse": "cells diagnostics gradient models native readouts solve tasks training unfold",
         "autapse.cells": "Cell",
         "autapse.layers": "CFN ERNN GORU GRU IRNN KRU LSTM RIN RNN UGRNN Antisymmetric Clockwork Deep Delayed Dilated "
         "Equilibrium EquilibriumLinear EquilibriumTanh FastGRNN FastRNN Feedforward Implicit ImplicitGRU ImplicitLSTM "

@@ -148,7 +148,7 @@ def test_bad_samples_are_named(arguments, message):
 
 
 def test_layers_that_see_the_next_word_are_refused():
-    with pytest.raises(checks.InputError, match="cell must read forwards only"):
+    with pytest.raises(checks.InputError, match="bidirectional must be False: a language model must not see the next"):
         model_of(bidirectional=True)
     for cell in set(LAYERS) - set(FORWARD):
         with pytest.raises(checks.InputError, match="cell must read forwards only"):

@@ -115,6 +115,7 @@ def test_a_cell_class_serves_as_a_network():
         (lambda: Classifier(autapse.GRU(3, 4), 3, 2, hidden_size=9), "hidden_size must be omitted if cell is a layer"),
         (lambda: Classifier(torch.nn.GRU(3, 4), 3, 2), "cell must be a cell class or a layer class"),
         (lambda: Classifier(None, 3, 2), "cell must be a cell class or a layer class"),
+        (lambda: Classifier(autapse.cells.GRU(3, 4), 3, 2), "layer class .* got GRU.3, 4.. Pass the class itself"),
         (lambda: QuestionAnswering(autapse.GRU(3, 4), 1, 2, embedding_size=[3]), "model makes three layers of it"),
     ],
 )

@@ -430,7 +430,9 @@ def make_cell(
 def borrow(template: Cell, parameters: dict[str, Any], **attributes: Any) -> Cell:
     """A cell like the template with other parameters, without copies of anything else."""
     cell = template.__class__.__new__(template.__class__)
-    cell.__dict__.update(template.__dict__, _parameters=parameters, **attributes)
+    held = template.__dict__ | attributes
+    held["_parameters"] = parameters
+    object.__setattr__(cell, "__dict__", held)
     return cell
 
 

@@ -72,10 +72,10 @@ class GRU(FormCell):
     def affine(self) -> tuple[Tensor, Tensor | None]:
         if self.bias_ih is None or self.bias_hh is None:
             return self._per_unit(self.weight_ih), None
-        outside: Tensor = self.bias_hh
+        bias = self.bias_ih + self.bias_hh
         if self.reset == "after":  # b_hn is inside the reset gate
-            outside = torch.cat([outside[: -self.hidden_size], outside.new_zeros(self.hidden_size)])
-        return self._per_unit(self.weight_ih), self._per_unit(self.bias_ih + outside)
+            bias = torch.cat([bias[: -self.hidden_size], self.bias_ih[-self.hidden_size :]])
+        return self._per_unit(self.weight_ih), self._per_unit(bias)
 
     def _per_unit(self, rows: Tensor) -> Tensor:
         """The rows of a matrix or of a bias, with a shared reset gate repeated for every unit."""

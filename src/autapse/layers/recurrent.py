@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import numbers
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -441,7 +441,7 @@ class Recurrent(nn.Module):
     def _gather(self, final: dict[str, State], batch: SequenceBatch) -> Hidden:
         """h_n in the caller's layout and order of sequences."""
         per_state: list[Any]
-        columns = columns_of(list(final.values()))
+        columns = columns_of(final.values())
         if isinstance(self.hidden_size, list):
             d = self.directions
             per_state = [tuple(batch.stack(c[n : n + d]) for n in range(0, len(c), d)) for c in columns]
@@ -496,9 +496,15 @@ def _first_parameter(module: nn.Module) -> Tensor | None:
     return next((parameter for parameter in below if parameter is not None), None)
 
 
-def columns_of(states: Sequence[Sequence[Tensor]]) -> list[list[Tensor]]:
+def columns_of(states: Iterable[Sequence[Tensor]]) -> list[list[Tensor]]:
     """For each state tensor of a cell, those of all cells. A cell that reaches further back has more than others."""
-    return [[own[i] for own in states if i < len(own)] for i in range(max(map(len, states)))]
+    columns: list[list[Tensor]] = []
+    for own in states:
+        for n, state in enumerate(own):
+            if n == len(columns):
+                columns.append([])
+            columns[n].append(state)
+    return columns
 
 
 def shapes_of(module: nn.Module) -> Shapes:

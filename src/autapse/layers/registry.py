@@ -173,6 +173,6 @@ def _importing_from_here() -> Iterator[None]:
 
 def _checked(value: Any, what: str) -> NetworkClass:
     if not (isinstance(value, type) and issubclass(value, Layer | Cell)):
-        remedy = "Write a subclass of autapse.Cell."
+        remedy = "Pass the class itself." if isinstance(value, Cell) else "Write a subclass of autapse.Cell."
         checks.fail(what, "be a cell class or a layer class of autapse, or its name", value, remedy, checks.KindError)
     return value

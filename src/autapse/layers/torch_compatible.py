@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import PackedSequence
 from autapse import cells, checks
 from autapse.cells import Cell
 from autapse.cells.base import borrow, cell_options
-from autapse.layers.recurrent import Layer, Run, check_parameters, check_state, shapes_of
+from autapse.layers.recurrent import FIRST, Hidden, Layer, Run, check_parameters, check_state, shapes_of
 from autapse.native.dispatch import in_forward_mode, kernels_serve
 from autapse.sequences.batch import SequenceBatch, check_input
 from autapse.unfold import Scan
@@ -48,31 +48,38 @@ class TorchLayer(Layer):
 
     @property
     def cells(self) -> Mapping[str, Cell]:  # type: ignore[override]
-        return {key: borrow(self._templates[key], self._lent(names)) for key, names in self._owned.items()}
+        return {key: borrow(template, self._lent(key)) for key, template in self._templates.items()}
 
     def _cells(self) -> Mapping[str, Cell]:
         # Parameters as plain attributes too: a module's search for a parameter takes longer than a small op. Only the
         # call itself has these cells, since nothing can replace such a parameter.
-        lent = {key: self._lent(names) for key, names in self._owned.items()}
-        return {key: borrow(self._templates[key], parameters, **parameters) for key, parameters in lent.items()}
+        cells = {}
+        for key, template in self._templates.items():
+            parameters = self._lent(key)
+            cells[key] = borrow(template, parameters, **parameters)
+        return cells
 
-    def _lent(self, names: list[tuple[str, str]]) -> dict[str, Any]:
+    def _lent(self, key: str) -> dict[str, Any]:
+        """The parameters of a cell."""
         own = self._parameters  # a parametrization is not there: it is an attribute
-        return {n: own[name] if name in own else getattr(self, name, None) for n, name in names}
+        return {n: own[name] if name in own else getattr(self, name, None) for n, name in self._owned[key]}
 
     def forward(
         self,
         x: Tensor | PackedSequence | None = None,
-        h0: Any = None,
-        *arguments: Any,
+        h0: Hidden = None,
+        lengths: Sequence[int] | Tensor | None = None,
+        start: int = FIRST,
+        return_states: bool = False,
+        *,
         input: Tensor | PackedSequence | None = None,  # noqa: A002 (torch.nn's name for x)
-        hx: Any = None,  # torch.nn's name for h0
-        **keywords: Any,
+        hx: Hidden = None,  # torch.nn's name for h0
+        **others: Any,
     ) -> tuple[Any, ...]:
         """As `Recurrent.forward`. `input` and `hx` are torch.nn's names for `x` and `h0`."""
         if input is not None or hx is not None:
             x, h0 = _one_of("input", input, "x", x), _one_of("hx", hx, "h0", h0)
-        return super().forward(x, h0, *arguments, **keywords)  # type: ignore[arg-type]
+        return super().forward(x, h0, lengths, start, return_states, **others)  # type: ignore[arg-type]
 
     def _torch_op(self) -> Any:
         """Torch's op for this network, or None if torch has none."""
@@ -80,8 +87,10 @@ class TorchLayer(Layer):
 
     def _whole(self, x: Tensor, h0: Any) -> tuple[Tensor, Any] | None:
         # The common call, as in torch.nn: the op takes the tensors as they are.
+        if self.unfold is not None or kernels_serve(x) or 0 in x.shape:
+            return None
         op = self._torch_op()
-        if op is None or not self._as_torch or kernels_serve(x) or 0 in x.shape:
+        if op is None or not self._as_torch:
             return None
         check_input(x, 3, self.input_size, self._dtype)
         sizes = self._state_sizes["l0"]

@@ -27,7 +27,9 @@ class LanguageModel(SequenceModel):
 
     def __init__(self, cell: Network, input_size: int, output_size: int, *args: Any, **settings: Any) -> None:
         super().__init__(cell, input_size, output_size, *args, **settings)
-        if self.layer.bidirectional or self.layer.looks_ahead:
+        if self.layer.bidirectional:
+            checks.fail("bidirectional", "be False: a language model must not see the next word", True)
+        if self.layer.looks_ahead:
             checks.fail("cell", "read forwards only, since the next word must not be seen", cell)
 
     def forward(  # [B, T, 1] -> [B, T, words], state

@@ -191,7 +191,11 @@ def use(instruction_set: str) -> None:
 
 
 def info() -> dict[str, Any]:
-    """What the layers run on: instruction set, threads, version, and the reason if the native library is off.
+    """What the layers run on.
+
+    Returns:
+        A dict: whether the native library is `available` and, if not, the `reason`; its `instruction_set` and those
+        that this machine has (`instruction_sets`); the number of `threads`; its `version` and `path`.
 
     >>> autapse.native.info()["available"] in (True, False)
     True

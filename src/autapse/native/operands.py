@@ -41,6 +41,9 @@ class Operands(NamedTuple):
     history: Tensor | None = None
 
 
+TENSORS = ("sizes", *Operands._fields)  # all that a scan reads
+
+
 class FormOperands(NamedTuple):
     """The last of the operands: those that belong to the form."""
 
@@ -136,22 +139,18 @@ KERNELS: list[type[KernelForm]] = []  # filled by autapse.forms, in the order of
 def check_fake(operands: Operands, sizes: Tensor, kind: Kind) -> Extent:
     """`check_shapes` for tensors without data; dtype and device too, since there is no memory to check."""
     extent = check_shapes(kind, *[None if tensor is None else tensor.shape for tensor in (sizes, *operands)])
-    for name, tensor in (*zip(Operands._fields, operands, strict=True), ("sizes", sizes)):
+    for name, tensor in zip(TENSORS, (sizes, *operands), strict=True):
         if tensor is not None and tensor.device != operands.x.device:
             checks.fail(name, f"be on the device of x, {operands.x.device}", tensor.device)
-        if tensor is not None and tensor.dtype != (wanted := _dtype_of(name, operands.x.dtype)):
+        wanted = torch.int64 if name in INDICES else operands.x.dtype
+        if tensor is not None and tensor.dtype != wanted:
             _fail_dtype(name, wanted, tensor.dtype)
     return extent
 
 
-def _dtype_of(name: str, dtype: torch.dtype) -> torch.dtype:
-    """The dtype that a tensor must have, given that of x."""
-    return torch.int64 if name in INDICES else dtype
-
-
 def check_shapes(kind: Kind, *shapes: Shape | None) -> Extent:
     """The sizes of a scan, if `sizes` and every operand have the shapes that the form needs."""
-    given = dict(zip(("sizes", *Operands._fields), shapes, strict=True))
+    given = dict(zip(TENSORS, shapes, strict=True))
     _check_kind(kind)
     (steps,) = check_shape("sizes", given.pop("sizes"), (None,))
     rows, inputs = check_shape("x", given["x"], (None, None))
@@ -218,7 +217,7 @@ def dense(names: Sequence[str], tensors: Sequence[Tensor | None], dtype: torch.d
     for n, given in enumerate(tensors):
         if given is None:
             continue
-        wanted = _dtype_of(names[n], dtype)
+        wanted = torch.int64 if names[n] in INDICES else dtype
         if given.dtype is not wanted:
             _fail_dtype(names[n], wanted, given.dtype)
         contiguous[n] = tensor = given.contiguous()

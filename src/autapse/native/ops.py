@@ -21,7 +21,9 @@ from autapse.native import library
 from autapse.native.dispatch import is_plain
 from autapse.native.memory import fresh
 from autapse.native.operands import (
+    DTYPES,
     KERNELS,
+    TENSORS,
     Extent,
     Kind,
     Operands,
@@ -34,6 +36,7 @@ from autapse.native.operands import (
 )
 from autapse.native.tangent import push
 
+_NOTHING = {dtype: torch.empty(0, dtype=dtype, device="cpu") for dtype in DTYPES}  # in place of an unwanted result
 Scan = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]  # h, h_n, c, c_n, reserve; empty if there is none
 
 _OPERANDS = (
@@ -72,7 +75,7 @@ class ScanPlan(NamedTuple):
     extent: Extent
     problem: library.ScanStruct  # without pointers; to be copied
     results: tuple[Shape, ...]  # the shapes of h, h_n, c, c_n and the reserve, if all are wanted
-    present: tuple[tuple[int, str], ...]  # the index and the name of each operand that there is
+    present: tuple[tuple[int, str], ...]  # the index and the name of each of TENSORS that there is
 
 
 def _plan(operands: Operands, sizes: Tensor, kind: Kind) -> ScanPlan:
@@ -86,9 +89,9 @@ def _cached_plan(kind: Kind, dtype: torch.dtype, *shapes: Shape | None) -> ScanP
     check_dtype(dtype)
     problem = library.ScanStruct(wide=dtype == torch.float64, **kind._asdict())
     problem.steps, problem.rows, problem.batch, problem.inputs, problem.hidden, problem.outputs, _ = extent
-    pattern = shapes[1 + Operands._fields.index("pattern")]
+    pattern = shapes[TENSORS.index("pattern")]
     problem.sparse, problem.connections = pattern is not None, 0 if pattern is None else pattern[1]
-    present = tuple((n, name) for n, name in enumerate(Operands._fields) if shapes[n + 1] is not None)
+    present = tuple((n, name) for n, name in enumerate(TENSORS) if shapes[n] is not None)
     return ScanPlan(extent, problem, _result_shapes(extent, _reserve_columns(kind, extent, shapes[1:])), present)
 
 
@@ -130,14 +133,12 @@ class Described(NamedTuple):
 def describe_problem(operands: Operands, sizes: Tensor, kind: Kind) -> Described:
     """The problem of a scan. All is checked here except the values of `sizes`, which the library checks."""
     plan = _plan(operands, sizes, kind)
-    held = dense(Operands._fields, operands, operands.x.dtype)
-    (sizes,) = dense(("sizes",), (sizes,), torch.int64)
+    held = dense(TENSORS, (sizes, *operands), operands.x.dtype)
     problem = library.ScanStruct.from_buffer_copy(plan.problem)
     problem.threads = torch.get_num_threads()
-    problem.sizes = sizes.data_ptr()
     for n, name in plan.present:
         setattr(problem, name, held[n].data_ptr())
-    return Described(problem, Operands(*held), sizes, plan)
+    return Described(problem, Operands(*held[1:]), held[0], plan)
 
 
 def fail_malformed(operands: Operands, sizes: Tensor, extent: Extent, reverse: bool) -> NoReturn:
@@ -166,9 +167,8 @@ def _forward(
     shared: bool = False,  # whether results that are not wanted may be the same empty tensor, as they may not in an op
 ) -> Scan:
     problem, operands, sizes, plan = describe_problem(operands, sizes, kind)
-    none = operands.x.new_empty(0) if shared else None
-    wanted = _wanted(plan.results, keep_cells, save)
-    results = [none if none is not None and shape == (0,) else fresh(operands.x, shape) for shape in wanted]
+    wanted, x = _wanted(plan.results, keep_cells, save), operands.x
+    results = [_NOTHING[x.dtype] if shared and shape == (0,) else fresh(x, shape) for shape in wanted]
     h, h_n, c, c_n, reserve = results
     problem.h, problem.h_n, problem.c_n = h.data_ptr(), h_n.data_ptr(), c_n.data_ptr()
     problem.c = c.data_ptr() if plan.extent.cells and (keep_cells or save) else None

@@ -105,7 +105,11 @@ def task_class(name: str) -> type[Task]:
 
 
 def offered() -> dict[str, EntryPoint]:
-    """The tasks of other installed packages by name: entry points of the group `autapse.tasks`, not loaded yet."""
+    """The tasks of other installed packages.
+
+    Returns:
+        The entry points of the group `autapse.tasks`, by name. They are not loaded yet.
+    """
     return plugins.offered("autapse.tasks", TASKS)
 
 

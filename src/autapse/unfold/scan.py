@@ -75,9 +75,10 @@ class Scan(Unfold):
         keys: Any = None,
     ) -> ScanCall:
         super().open(cells, batch, training, start_states, keys)
-        if all(cell.is_solved for cell in cells.values()):  # neither a kernel nor torch can solve a step
+        explicit = [cell for cell in cells.values() if not cell.is_solved]
+        if not explicit:  # neither a kernel nor torch can solve a step
             return ScanCall(self, native=False)
-        tensors = [tensor for cell in cells.values() for tensor in tensors_of(cell)]
+        tensors = [tensor for cell in explicit for tensor in tensors_of(cell)]
         native = kernels_serve(batch.rows, *tensors, have_tangents=True)
         return ScanCall(self, native, may_use_torch=not native and self == Scan())
 
@@ -85,7 +86,7 @@ class Scan(Unfold):
         return self.open({"l0": cell}, batch, False).run(cell, rows, batch, initial, **options)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class ScanCall(Unfold):
     """`Scan` for one call of a layer."""
 
@@ -129,8 +130,9 @@ class ScanCall(Unfold):
 
     def _flow(self, batch: SequenceBatch) -> float:
         """The weight of each term: there is one per step, apart from the first of each sequence."""
-        terms = sum(batch.sizes[1:])
-        return self.scan.information_flow / terms if terms else 0.0
+        weight = self.scan.information_flow
+        terms = sum(batch.sizes[1:]) if weight else 0
+        return weight / terms if terms else 0.0
 
     def _is_whole(self, sizes: Sequence[int]) -> bool:
         """Whether the backward pass recomputes nothing."""
