@@ -11,6 +11,7 @@ import autapse
 from autapse.diagnostics.paths import shortest_path
 from autapse.layers.registry import make_layer
 from autapse.unfold import scan_fused, scan_reference
+from native.kernels import needs_kernels
 from tolerance import close
 
 D, H, T, B = 2, 3, 24, 2
@@ -130,6 +131,7 @@ def test_a_slow_group_never_reads_a_fast_one() -> None:
     assert gradient[..., 2:].all()
 
 
+@needs_kernels
 @pytest.mark.parametrize("seed", range(12))
 def test_groups_one_after_the_other_are_the_steps(seed: int) -> None:
     """Any periods, nested or not, from any position, with one length or several: values, two derivatives."""
