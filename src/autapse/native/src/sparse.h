@@ -200,34 +200,35 @@ private:
         else one(x, y);
     }
 
+    // f(count, run) for one run, or for two of the same block and number of slots: a single one would wait for its own
+    // sums. `count` is a constant.
+    template <class S, class F> static INLINE void each_pair(const S& slices, F&& f) {
+        for (const Run *run = slices.runs, *end = run + slices.run_count; run != end;)
+            if (run + 1 != end && run[1].block == run->block && run[1].slots == run->slots) {
+                f(std::integral_constant<int, 2>(), run);
+                run += 2;
+            } else {
+                f(std::integral_constant<int, 1>(), run++);
+            }
+    }
+
     void one(const T* x, T* y) const {
         const T* value = wide.values;
         const uint16_t* index = wide.index;
-        for (const Run *run = wide.runs, *end = wide.runs + wide.run_count; run != end;) {
-            const bool pair = run + 1 != end && run[1].block == run->block && run[1].slots == run->slots;
-            const int64_t done = (pair ? 2 : 1) * run->slots * wide.height;
-            if (pair) side_by_side<2>(run, value, index, x, y);
-            else side_by_side<1>(run, value, index, x, y);
-            run += pair ? 2 : 1;
-            value += done;
-            index += done;
-        }
-    }
-
-    // The sums of several runs of the same block and number of slots: a single one would wait for its own sums.
-    template <int count>
-    INLINE void side_by_side(const Run* run, const T* value, const uint16_t* index, const T* x, T* y) const {
-        const T* from = x + run->block * wide.width;
-        const int64_t size = run->slots * wide.height;
-        Slice sum[count], weight;
-        for (int c = 0; c < count; c++) __builtin_memcpy(&sum[c], y + run[c].slice * wide.height, sizeof(Slice));
-        for (int64_t k = 0; k < size; k += wide.height)
-#pragma GCC unroll 2
-            for (int c = 0; c < count; c++) {
-                __builtin_memcpy(&weight, value + c * size + k, sizeof(weight));
-                sum[c] += weight * picked<T>(from, index + c * size + k, std::make_integer_sequence<int, slice_height<T>>());
-            }
-        for (int c = 0; c < count; c++) __builtin_memcpy(y + run[c].slice * wide.height, &sum[c], sizeof(Slice));
+        each_pair(wide, [&](auto count, const Run* run) {
+            const T* from = x + run->block * wide.width;
+            const int64_t size = run->slots * wide.height;
+            Slice sum[count], weight;
+            for (int c = 0; c < count; c++) __builtin_memcpy(&sum[c], y + run[c].slice * wide.height, sizeof(Slice));
+            for (int64_t k = 0; k < size; k += wide.height)
+                for (int c = 0; c < count; c++) {
+                    __builtin_memcpy(&weight, value + c * size + k, sizeof(weight));
+                    sum[c] += weight * picked<T>(from, index + c * size + k, std::make_integer_sequence<int, slice_height<T>>());
+                }
+            for (int c = 0; c < count; c++) __builtin_memcpy(y + run[c].slice * wide.height, &sum[c], sizeof(Slice));
+            value += count * size;
+            index += count * size;
+        });
     }
 
     void by_tables(const T* x, T* y, T* scratch) const {
@@ -235,15 +236,18 @@ private:
         for (int64_t j = cols; j < quotient_up(cols, table_width) * table_width; j++) scratch[j] = 0;
         const T* value = narrow.values;
         const uint8_t* index = narrow.index;
-        for (const Run* run = narrow.runs; run != narrow.runs + narrow.run_count; run++) {
+        each_pair(narrow, [&](auto count, const Run* run) {
             const T* table = scratch + run->block * table_width;
             const Vec<T> low = load(table), high = load(table + lanes<T>);
-            T* to = y + run->slice * narrow.height;
-            Vec<T> sum = load((const T*)to);
-            for (int64_t k = 0; k < run->slots; k++, value += narrow.height, index += narrow.height)
-                sum += load(value) * pick<T>(low, high, index);
-            store(to, sum);
-        }
+            const int64_t size = run->slots * narrow.height;
+            Vec<T> sum[count];
+            for (int c = 0; c < count; c++) sum[c] = load((const T*)y + run[c].slice * narrow.height);
+            for (int64_t k = 0; k < size; k += narrow.height)
+                for (int c = 0; c < count; c++) sum[c] += load(value + c * size + k) * pick<T>(low, high, index + c * size + k);
+            for (int c = 0; c < count; c++) store(y + run[c].slice * narrow.height, sum[c]);
+            value += count * size;
+            index += count * size;
+        });
     }
 
     void many(int64_t count, const T* x, int64_t x_stride, T* y, int64_t y_stride, bool add, T* scratch) const {
