@@ -15,7 +15,7 @@ FOLD = np.arange(12) // 8  # the last four validate
 
 
 def outcome(x: np.ndarray, weights: np.ndarray | None = None, y: list[str] | None = None, **training) -> Outcome:
-    task = ArrayTask(x, y or ["a", "b"] * 6, test_share=0.0, validation=0.0)
+    task = ArrayTask(x, y or ["a", "b"] * 6, test_share=0.0, validation=0.0, scaling="channel")
     config = recipe(task, model={"hidden_size": (4,)}, training={"steps": 3, **training})
     job = Job(model=config.reader, training=config.training, signature=task.signature(), fold=1, until=time.time() + 60)
     data = task.parts().train

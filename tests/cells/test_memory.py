@@ -88,12 +88,12 @@ def test_the_memory_at_every_step_is_returned() -> None:
     assert not memory[3:, 1].any()
 
 
-# Delayed and timedelay carry more than one state; the slowest units of clockwork do not change in five steps.
-OTHERS = ("clockwork", "delayed", "timedelay")
+# Delayed and timedelay carry more than one state; units of clockwork and phasedlstm may not change in five steps.
+OTHERS = ("clockwork", "delayed", "phasedlstm", "timedelay")
 CONTROLLERS = [name for name, cell in CELLS.items() if not (looks_ahead(cell) or name in OTHERS)]
 
 
-@pytest.mark.parametrize("controller", [*CONTROLLERS, "ernn:inner_steps=2"])
+@pytest.mark.parametrize("controller", [*CONTROLLERS, "ernn:inner_steps=2", "phasedlstm:periods=(2,4):open_ratio=0.9"])
 def test_every_controller_learns(controller: str) -> None:
     layer = autapse.Memory(3, 4, controller=controller, slots=N, width=W)
     output, _ = layer(torch.randn(5, 2, 3))

@@ -54,7 +54,8 @@ def test_a_batch_is_each_story_alone(cell):
     model, (x, lengths) = model_of(cell), batch()
     expected = torch.stack([alone(model, row, *parts) for row, parts in zip(x, PARTS, strict=True)])
     torch.testing.assert_close(model(x, lengths), expected, **tolerance(cell))
-    if cell != "liquid":  # so few units of it do not fire here
+    # So few units of a liquid do not fire here, and a network without memory reads the last word only.
+    if cell not in ("liquid", "feedforward"):
         assert not torch.allclose(expected[0], expected[1], **tolerance(cell))  # or it would not tell them apart
 
 
