@@ -67,7 +67,7 @@ def test_a_step_has_the_gradients_of_the_equation(network: Network) -> None:
         return torch.autograd.grad(loss, leaves, allow_unused=True, materialize_grads=True)
 
     actual, expected = gradients(as_tuple(cell(x, state))), gradients(by_equation(network, cell, x, state))
-    assert sum(g.abs().max() > 0 for g in expected) > len(leaves) / 2
+    assert sum(g.abs().max() > 0 for g in expected) >= len(leaves) / 2  # half if every sequence skips the step
     close(actual, expected)
 
 
