@@ -164,7 +164,7 @@ def test_a_class_for_each_series() -> None:
     speeds = rng.integers(0, 3, 60)
     xs = [np.sin(np.arange(rng.integers(30, 60)) * (0.2 + 0.2 * s) + rng.uniform(0, 6)) for s in speeds]
     names = np.array(["slow", "middle", "fast"])[speeds]
-    model = EchoStateNetwork(hidden_size=50).fit(xs[:40], names[:40])
+    model = EchoStateNetwork(hidden_size=200).fit(xs[:40], names[:40])
     assert model.classes == ["fast", "middle", "slow"]
     assert (model.predict(xs[40:]) == names[40:]).mean() > 0.9
     assert model.predict(xs[40]) == names[40]
