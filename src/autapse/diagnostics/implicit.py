@@ -31,9 +31,7 @@ class ImplicitSolves:
     lengths: np.ndarray  # [B]
     evaluations: np.ndarray  # [n, B], in evaluations of F for the whole sequence
     converged: np.ndarray  # [n, B] bool
-    residual: (
-        np.ndarray
-    )  # [n, iterations + 1, B], the smallest ‖F(z) − z‖ / ‖z‖ so far; NaN for z = 0 and without steps
+    residual: np.ndarray  # [n, iterations + 1, B], the smallest ‖F(z) − z‖ / ‖z‖ so far; NaN for z = 0 or no steps
 
     def by_length(self, solver: str) -> dict[int, float]:
         """The mean number of evaluations of the sequences of each length."""
