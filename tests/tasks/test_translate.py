@@ -121,12 +121,13 @@ def test_a_test_file_leaves_all_pairs_for_training(tmp_path):
 
 def test_rare_words_are_read_as_unknown_and_never_written():
     pairs = [("the cat sat down", "die katze"), ("the dog sat down", "die hund"), ("the cat ran down", "die katze")]
-    task = TextPairs(pairs, units="words", test_share=0.0, validation=0.0)
+    all_train = {"units": "words", "test_share": 0.0, "validation": 0.0}
+    task = TextPairs(pairs, **all_train)
     source, target = (side.symbols.names for side in task.sides)
     assert source == ("<unk>", "down", "the", "cat", "sat")
     assert target == ("die", "katze")
     assert texts_of(task, "train")[1] == (["the", "<unk>", "sat", "down"], ["die", None])
-    assert "hund" in TextPairs(pairs, units="words", min_count=1).sides[1].symbols.names
+    assert "hund" in TextPairs(pairs, min_count=1, **all_train).sides[1].symbols.names
 
 
 def test_accents_and_their_letters_are_one_symbol():

@@ -91,14 +91,14 @@ def test_the_loss_adds_the_mean_penalty() -> None:
 
 @pytest.mark.parametrize(("cell", "gates", "shift"), [("rnn", 1, 0), ("gru", 3, 0), ("lstm", 4, 0), ("rin", 1, 1)])
 def test_orthogonality_is_the_distance_of_every_gates_gram_matrix(cell: str, gates: int, shift: int) -> None:
-    model = Classifier(cell, 3, 2, hidden_size=5, num_layers=2)
+    model = Classifier(cell, 3, 2, hidden_size=5, num_layers=2).double()  # in float32, RᵀR − I of a small RIN cancels
     expected = 0.0
     for name, weight in model.named_parameters():
         if "weight_hh" in name:
-            for R in weight.detach().double().numpy().reshape(gates, 5, 5):
+            for R in weight.detach().numpy().reshape(gates, 5, 5):
                 values = np.linalg.svd(R + shift * np.eye(5), compute_uv=False)
                 expected += ((values**2 - 1) ** 2).sum()  # ‖RᵀR − I‖² in singular values
-    assert float(orthogonality(model).detach()) == pytest.approx(expected, rel=1e-5)
+    assert float(orthogonality(model).detach()) == pytest.approx(expected, rel=1e-9)
 
 
 def test_a_projected_lstm_has_orthonormal_columns_as_its_aim() -> None:
@@ -111,13 +111,13 @@ def test_a_projected_lstm_has_orthonormal_columns_as_its_aim() -> None:
 
 def test_training_with_the_penalty_makes_matrices_orthogonal() -> None:
     def distance(weight: float) -> float:
-        config = small_config(cell="rnn", steps=150, learning_rate=0.02, orthogonality=weight)
+        config = small_config(cell="rnn", steps=300, learning_rate=0.02, orthogonality=weight)
         loop = Loop(config)
         loop.run()
         return float(orthogonality(loop.model).detach())
 
-    assert distance(1.0) < 0.05
-    assert distance(0.0) > 1
+    # Not near 0 for every start: the gradient of (σ² − 1)² vanishes at σ = 0, so a small singular value grows slowly.
+    assert distance(1.0) < 0.1 * distance(0.0)
 
 
 def test_two_processes_add_the_penalty_once(tmp_path: Path) -> None:
