@@ -57,6 +57,17 @@ def test_very_many_windows_are_thinned_evenly():
     assert len(task.split("validation", 0)) <= MOST["validation"]
 
 
+def test_small_series_have_small_typical_errors_beside_large_ones():
+    scales = 10.0 ** np.arange(-2, 4)
+    task = ForecastArrays(
+        [scale * (5 + one) for scale, one in zip(scales, walks(6), strict=True)], horizon=4, window=10
+    )
+    part = task.part("train")
+    for n, unit in enumerate(task.error_units[:, 0]):
+        windows, targets = (rows[part.series == n] for rows in (part.windows.array(), part.targets))
+        assert unit <= 1.001 * np.sqrt(np.square(targets[..., 0] - windows[:, -1]).mean())  # of the last value
+
+
 # No leak of the future ----------------------------------------------------------------------------------------------
 
 

@@ -245,12 +245,15 @@ class Forecasting(Task):
 
     @cached_property
     def error_units(self) -> np.ndarray:  # [series, K]
-        """The size of a typical error of each series: that of least squares on its training windows."""
+        """The size of a typical error of each series: that of the best simple predictor on its training windows.
+
+        Least squares alone would not do: its line follows the large series, and its errors on a small series can be
+        larger than the series.
+        """
         part = self.part("train")
-        error = np.square(self.straight_line.predict(part.windows.array()) - part.targets).mean(axis=1)  # [N, K]
-        counts = np.bincount(part.series, minlength=len(self.plans))
-        sums = [np.bincount(part.series, error[:, k], minlength=len(self.plans)) for k in range(error.shape[1])]
-        typical = np.sqrt(np.stack(sums, axis=1) / counts[:, None])
+        counts = np.bincount(part.series, minlength=len(self.plans))[:, None]
+        each = [np.square(values - part.targets).mean(axis=1) for values in self.baselines("train").values()]  # [N, K]
+        typical = np.sqrt(np.min([_sums(part.series, error, len(counts)) / counts for error in each], axis=0))
         return np.maximum(typical, SMALLEST * self.scaled_error_units)
 
     @cached_property
@@ -381,3 +384,8 @@ def _checksum(history: Histories) -> str:
     digest = hashlib.sha256(np.ascontiguousarray(history.values.values).tobytes())
     digest.update(history.values.lengths.tobytes())
     return digest.hexdigest()
+
+
+def _sums(series: np.ndarray, values: np.ndarray, count: int) -> np.ndarray:  # [N], [N, K] -> [count, K]
+    """The sum of the rows of each series."""
+    return np.stack([np.bincount(series, column, minlength=count) for column in values.T], axis=1)
