@@ -64,6 +64,11 @@ def test_the_pendulum_keeps_its_energy_without_friction_and_pushes(monkeypatch):
     np.testing.assert_allclose(np.square(data.targets.values[:, :2]).sum(1), 1, atol=1e-5)
 
 
+def test_every_font_can_be_drawn(no_waiting):
+    for font in (17, 22, 32):  # in these, a pen comes into a corner and cannot turn
+        assert len(Strokes(font=font, train_size=20).split("train", 0)) == 20
+
+
 def test_a_drawing_of_a_letter_looks_like_the_others():
     """Drawings of one letter end nearer to each other than those of two letters, and have as many strokes."""
     task = Strokes(train_size=400)

@@ -21,6 +21,7 @@ FINE = 12  # points of the curve between two control points, before it is cut in
 PEN = 0.16  # length of a step
 TREMOR = 0.01  # deviation of a point from its curve; without it, a step would follow exactly from the steps before
 LONGEST = 80
+TRIES = 5000  # random points for one curve
 SHAPES = ((5,), (6,), (4, 3), (5, 2), (3, 3))  # points of each curve of a letter
 
 
@@ -98,15 +99,19 @@ def _font(seed: int, letters: int) -> list[list[np.ndarray]]:
     font = []
     for _ in range(letters):
         sizes = SHAPES[rng.integers(len(SHAPES))]
-        curves = []
-        for size in sizes:
-            points = rng.uniform(-1, 1, (1, 2))
-            while len(points) < size:
-                more = np.concatenate([points, rng.uniform(-1, 1, (1, 2))])
-                points = more if _is_fluent(more) else points
-            curves.append(points)
-        font.append(curves)
+        font.append([_curve(size, rng) for size in sizes])
     return font
+
+
+def _curve(size: int, rng: np.random.Generator) -> np.ndarray:  # [size, 2]
+    """Random points that a pen can follow. It starts again if it cannot continue, as in a corner of the box."""
+    points = rng.uniform(-1, 1, (1, 2))
+    for _ in range(TRIES):
+        if len(points) == size:
+            return points
+        more = np.concatenate([points, rng.uniform(-1, 1, (1, 2))])
+        points = more if _is_fluent(more) else points
+    return _curve(size, rng)
 
 
 def _is_fluent(points: np.ndarray) -> bool:  # [n, 2]
