@@ -105,9 +105,11 @@ def test_a_budget_and_what_is_written() -> None:
     assert not nothing.findings
     assert set(nothing.skipped) == set(PROBES)
     assert nothing.skipped["units"] == "no time left of 0 s"
+    assert (nothing.late, nothing.too_large) == (tuple(PROBES), ())
     written = diagnose(model, torch.randn(X)).to_json()
-    assert set(written) == {"findings", "skipped", "cut", "seconds"}
+    assert set(written) == {"findings", "skipped", "late", "too_large", "cut", "seconds"}
     assert not written["cut"]
+    assert not written["late"]
     assert set(written["findings"][0]) == {"name", "value", "sentence"}
 
 
