@@ -37,7 +37,7 @@ class Defaults(Generic[M]):
     def settled(self, config: RunConfig, keep: Collection[str] = ()) -> RunConfig:
         """The config with the defaults that depend on the task or on other settings.
 
-        Without validation data some settings of the training are others, if they have their defaults.
+        Without validation data, some settings of the training change, unless they differ from the defaults.
 
         `keep` has the names of the settings that were given. If steps are among them, they count, and not the epochs
         of the defaults.
