@@ -235,3 +235,16 @@ def test_a_layer_does_not_load_the_compiler() -> None:
     environment = os.environ | {"PYTHONPATH": str(SOURCE.parent)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_import_in_inference_mode() -> None:
+    """The tensors that results share are not tied to the mode in which autapse was imported."""
+    code = """
+import torch
+with torch.inference_mode():
+    import autapse
+    autapse.LSTM(2, 3)
+from autapse.native import ops
+assert not any(tensor.is_inference() for tensor in ops._NOTHING.values())
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

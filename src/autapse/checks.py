@@ -12,7 +12,7 @@ import difflib
 import math
 import numbers
 from collections.abc import Iterable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from autapse.terminal import visible
 
@@ -47,6 +47,12 @@ def _shown(value: object) -> str:
         return repr(value)
     except ValueError:  # Python does not print integers of more than 4300 digits
         return f"a value of type {type(value).__name__} that cannot be written out"
+
+
+def brief(values: Any) -> Any:
+    """The first few of many values, for a message. `values` may be a list, an array or a tensor."""
+    values = values.tolist() if hasattr(values, "tolist") else values
+    return [*values[:8], "..."] if isinstance(values, list) and len(values) > 8 else values
 
 
 def closest(word: str, choices: Iterable[str]) -> str:

@@ -43,7 +43,7 @@ def run(means: dict[str, float], noise: float, folds: int = 4) -> tuple[Trial, l
 def test_a_clearly_better_candidate_wins_and_losers_drop_out_at_once():
     best, trials, pool = run({"recipe": 1.0, "good": 0.1, "bad": 5.0}, noise=0.01)
     assert best.candidate.name == "good"
-    assert [trial.ended for trial in trials] == ["out", "", "out"]
+    assert [trial.ended for trial in trials] == ["clearly worse", "", "clearly worse"]
     assert pool.jobs == [3]  # one is left, so that the other folds tell nothing
 
 

@@ -49,6 +49,12 @@ def test_from_the_file_to_the_translation(capsys, folder):
     said(capsys, "resume", str(run), "--steps", "9")
 
 
+def test_an_implicit_encoder(capsys, folder):
+    tiny = [*TINY, "--steps", "2", "--eval-every", "2"]
+    said(capsys, "run", "pairs.tsv", "--task", "translate", "--encoder", "implicitgru", *tiny, "--out", "run")
+    assert json.loads((folder / "run" / "config.json").read_text())["model"]["bidirectional"] is False
+
+
 def test_a_pipe_and_files_in_three_forms(capsys, folder, monkeypatch):
     said(capsys, "run", "pairs.tsv", "--task=translate", *TINY, "--out", "run")
     model = autapse.load("run")
@@ -82,7 +88,10 @@ def main_with_error(capsys, *words):
         ("run no.tsv --task translate", "no.tsv is missing"),
         ("run pairs.tsv --task translate --attention dot", "attention must be one of additive, multiplicative"),
         ("run pairs.tsv --task translate --preset auto", "preset must be none for translate"),
-        ("run pairs.tsv --task translate --encoder implicitgru", "got True. On the command line: --no-bidir"),
+        (
+            "run pairs.tsv --task translate --encoder implicitgru --bidirectional",
+            "an implicit layer looks both ways already; got True.",
+        ),
         ("run adding --steps 1 --attention additive", "--attention"),
     ],
 )

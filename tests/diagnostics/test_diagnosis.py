@@ -20,7 +20,7 @@ X, Y, LENGTHS = (6, 30, 2), (6, 1), torch.tensor([30, 30, 12, 30, 25, 30])
 
 
 def found_in(model: Any, x: torch.Tensor, lengths: Any = None, **given: Any) -> tuple[dict[str, Any], dict[str, str]]:
-    diagnosis = diagnose(model, x, lengths, **given)
+    diagnosis = diagnose(model, x, lengths, **{"budget": 600.0} | given)  # a busy machine cuts nothing short
     for finding in diagnosis.findings:
         assert re.fullmatch(r"[A-Z0-9][^\n]*\.", finding.sentence), finding.sentence
     return {finding.name: finding for finding in diagnosis.findings}, diagnosis.skipped
@@ -105,9 +105,11 @@ def test_a_budget_and_what_is_written() -> None:
     assert not nothing.findings
     assert set(nothing.skipped) == set(PROBES)
     assert nothing.skipped["units"] == "no time left of 0 s"
+    assert (nothing.late, nothing.too_large) == (tuple(PROBES), ())
     written = diagnose(model, torch.randn(X)).to_json()
-    assert set(written) == {"findings", "skipped", "cut", "seconds"}
+    assert set(written) == {"findings", "skipped", "late", "too_large", "cut", "seconds"}
     assert not written["cut"]
+    assert not written["late"]
     assert set(written["findings"][0]) == {"name", "value", "sentence"}
 
 

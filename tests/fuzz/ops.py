@@ -215,8 +215,8 @@ def random_scan(rng: random.Random) -> tuple[Operands, Tensor, Kind]:
             given["offset"] = maybe(hidden // 2)
         case "gru" if ACTIVATIONS[activation] == "modrelu":
             given["offset"] = values(hidden)
-        case "gru" if kind.reset_after:
-            given["offset"] = maybe(hidden)
+        case "gru":
+            given["offset"] = maybe(3 * hidden)
         case "linear":  # else values grow with the steps
             given |= {"x": 0.3 * given["x"], "c0": values(batch, hidden) if cells else None}
         case "crossing":

@@ -120,18 +120,25 @@ def test_a_stream_keeps_the_mode_of_its_model():
     assert np.array_equal(first, stream([1.0, 2.0]))
 
 
+STREAMING = "Train the model with streaming=True"
+
+
 @pytest.mark.parametrize(
-    ("settings", "reason"),
+    ("settings", "reason", "remedy"),
     [
-        ({"bidirectional": True}, "a layer that is bidirectional"),
-        ({"front": "conv:channels=4"}, "convolutions that look ahead"),
-        ({"level_mean": (0.0, 0.0), "level_scale": (1.0, 1.0)}, "scaling by the mean and the deviation of the whole"),
-        ({"cell": "implicitgru"}, "a cell that looks ahead"),
+        ({"bidirectional": True}, "a layer that is bidirectional", STREAMING),
+        ({"front": "conv:channels=4"}, "convolutions that look ahead", STREAMING),
+        (
+            {"level_mean": (0.0, 0.0), "level_scale": (1.0, 1.0)},
+            "scaling by the mean and the deviation of the whole",
+            STREAMING,
+        ),
+        ({"cell": "implicitgru"}, "a cell that looks ahead", "Choose a cell that looks back only"),
     ],
 )
-def test_models_that_need_the_whole_sequence(settings, reason):
+def test_models_that_need_the_whole_sequence(settings, reason, remedy):
     rule = "model must look back only, to read one step at a time; got"
-    with pytest.raises(checks.InputError, match=f"{rule} '{reason}.*Train the model with streaming=True"):
+    with pytest.raises(checks.InputError, match=f"{rule} '{reason}.*{remedy}"):
         Classifier(**{"cell": "gru", "input_size": 2, "output_size": 3, **settings}).stream()
 
 

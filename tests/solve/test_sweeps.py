@@ -73,7 +73,7 @@ def test_tridiagonal_is_exact_where_couplings_are_elementwise() -> None:
 
 def test_systems_that_are_on_no_line_say_so() -> None:
     system = Equations(torch.cos, start=torch.zeros(2, 1))
-    with pytest.raises(NotImplementedError, match="Equations is on no line"):
+    with pytest.raises(NotImplementedError, match="Equations has no line of positions"):
         Sweeps().solve(system)
     with pytest.raises(NotImplementedError, match="Equations has no colours"):
         Sweeps(order="red-black").solve(system)

@@ -32,6 +32,17 @@ def test_without_validation_nothing_is_selected():
     assert (settled.select_by, settled.early_stop, settled.steps) == ("last", None, 7)
 
 
+def test_an_encoder_that_looks_ahead_reads_in_one_direction():
+    def directions(**model):
+        return TRANSLATE.config(TextPairs(PAIRS), model, None).model.bidirectional
+
+    assert directions()
+    assert directions(cell="lstm", encoder="ernn:inner_steps=2")
+    assert not directions(encoder="implicitgru")
+    assert not directions(encoder="deep:cell=(gru)", bidirectional=False)
+    assert directions(encoder="implicitgru", bidirectional=True)  # which the layer refuses
+
+
 def test_given_steps_replace_the_epochs_of_the_defaults():
     assert TREES.training["epochs"]
     config = RunConfig(task=Expressions(), model=TREES.model_config(), training=TREES.training_config({"steps": 7}))

@@ -91,7 +91,7 @@ def _drop_losers(trials: list[Trial]) -> None:
     leader = min(running, key=lambda trial: trial.loss)
     for trial in running:
         if trial is not leader and advantage(leader, trial) > (WIN if trial is trials[0] else DROP):
-            trial.ended = "out"
+            trial.ended = "clearly worse"
 
 
 def winner(trials: list[Trial]) -> Trial:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -11,6 +11,8 @@ from autapse import checks
 from autapse.cells.base import FormCell
 from autapse.cells.chrono import checked_longest, log_uniform_times_
 from autapse.forms import Form, GatedRecurrent, GlobalGates
+
+Rows = TypeVar("Rows", Tensor, Tensor | None)
 
 
 class GRU(FormCell):
@@ -70,25 +72,20 @@ class GRU(FormCell):
             self.bias_hh[z] = 0.0
 
     def affine(self) -> tuple[Tensor, Tensor | None]:
-        if self.bias_ih is None or self.bias_hh is None:
-            return self._per_unit(self.weight_ih), None
-        bias = self.bias_ih + self.bias_hh
-        if self.reset == "after":  # b_hn is inside the reset gate
-            bias = torch.cat([bias[: -self.hidden_size], self.bias_ih[-self.hidden_size :]])
-        return self._per_unit(self.weight_ih), self._per_unit(bias)
+        return self._per_unit(self.weight_ih), self._per_unit(self.bias_ih)
 
-    def _per_unit(self, rows: Tensor) -> Tensor:
+    def _per_unit(self, rows: Rows) -> Rows:
         """The rows of a matrix or of a bias, with a shared reset gate repeated for every unit."""
-        if self.gates != "shared-reset":
+        if self.gates != "shared-reset" or rows is None:
             return rows
         return torch.cat([rows[:1].expand(self.hidden_size, *rows.shape[1:]), rows[1:]])
 
     def prepare(self) -> Form:
-        after = self.reset == "after"
-        inside = self.bias_hh[-self.hidden_size :] if after and self.bias_hh is not None else None
-        if self.gates == "global-local":
-            return GlobalGates(self.weight_hh[2:], inside, after, overall=self.weight_hh[:2])
-        return GatedRecurrent(self._per_unit(self.weight_hh), inside, after)
+        after, matrix, bias = self.reset == "after", self.weight_hh, self.bias_hh
+        if self.gates != "global-local":
+            return GatedRecurrent(self._per_unit(matrix), self._per_unit(bias), after)
+        for_all, own = (None, None) if bias is None else (bias[:2], bias[2:])
+        return GlobalGates(matrix[2:], own, after, overall=matrix[:2], overall_bias=for_all)
 
     def form(self) -> str:
         return GlobalGates.name if self.gates == "global-local" else GatedRecurrent.name

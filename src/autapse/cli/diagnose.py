@@ -41,7 +41,7 @@ def main(words: list[str]) -> None:
     from autapse.console import Console
     from autapse.diagnostics.diagnosis import PROBES
     from autapse.diagnostics.trajectories import MOST_UNITS
-    from autapse.report.inside import FILE, cut_short, diagnose_run, too_large
+    from autapse.report.inside import FILE, cut_short, diagnose_run
     from autapse.training import load_run
     from autapse.training.loading import check_data
 
@@ -65,7 +65,7 @@ def main(words: list[str]) -> None:
         console.print(finding["sentence"])
     if late := cut_short(found):
         console.print(f"Too little time for: {', '.join(late)}. More time: --budget {max(60, 2 * args.budget):g}")
-    if large := too_large(found):
+    if large := found["too_large"]:
         console.print(f"Too many units for: {', '.join(large)}. They need a state of at most {MOST_UNITS} units.")
     count, seconds = len(found["findings"]), found["seconds"]
     console.print(f"{count} numbers from {found['sequences']} sequences in {seconds:.1f} s: {where}")

@@ -177,7 +177,7 @@ def _draw(figure: PaperFigure, args: DrawFigure) -> int:
     one_process_only("reproduce", "one process for a figure")
     with Console(stderr=True).working(f"drawing {figure.id}"):
         result = draw_figure(figure, args.seed, args.results)
-    outcome = {True: "holds here", False: "does not hold here", None: "cannot be told yet"}[result.holds]
+    outcome = {True: "holds here", False: "does not hold here", None: "cannot be judged yet"}[result.holds]
     lines = [result.caption, f"the paper: {result.paper}", f"ours: {result.ours}", f"The claim {outcome}."]
     place = path_of(args.results, figure.id)
     lines.append(f"{place}.svg, .png, .json")

@@ -8,6 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
+from autapse import checks
+
 
 @dataclass(frozen=True, eq=False)
 class Ragged:
@@ -48,6 +50,16 @@ class Ragged:
         # Each row of the result is in `values` at the start of its sequence plus its step in the sequence.
         shift = np.repeat(self.starts[:-1][chosen] - (np.cumsum(lengths) - lengths), lengths)
         return Ragged(self.values[np.arange(len(shift)) + shift], lengths)
+
+
+def padded_lengths(lengths: object, count: int, steps: int) -> np.ndarray:
+    """The lengths of `count` sequences that are padded to `steps` steps, as the caller gave them; None: no padding."""
+    if lengths is None:
+        return np.full(count, steps)
+    given = np.asarray(lengths)
+    if given.shape != (count,) or given.dtype.kind not in "iu" or not ((given >= 1) & (given <= steps)).all():
+        checks.fail("lengths", f"be {count} integers from 1 to {steps}, one per sequence", checks.brief(lengths))
+    return given
 
 
 def dense(values: np.ndarray | Ragged) -> np.ndarray:

@@ -45,8 +45,8 @@ class Trees:
 
         Args:
             lines: the trees. Empty lines do not count.
-            labels: whether each bracket starts with a label, of which `_` is an unknown one; None: unless some bracket
-                starts with a bracket.
+            labels: whether each bracket starts with a label; the label `_` means unknown. None: there are labels,
+                unless some bracket starts with a bracket.
             source: what the lines are, for error messages: `line 3`.
         """
         numbered = [(f"{source} {n}", line) for n, line in enumerate(lines, 1) if line.strip()]

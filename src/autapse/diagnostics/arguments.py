@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from autapse import checks
-from autapse.sequences.lengths import brief
 
 
 def tensor(argument: str, value: Any, dtype: torch.dtype | None = None) -> Tensor:
@@ -52,7 +51,7 @@ def positions(argument: str, values: Any, count: int) -> list[int]:
     except TypeError:
         given = []
     if not given:
-        checks.fail(argument, f"be a list of at least one integer from 0 to {count - 1}", brief(values))
+        checks.fail(argument, f"be a list of at least one integer from 0 to {count - 1}", checks.brief(values))
     return [checks.integer(argument, value, minimum=0, maximum=count - 1) for value in given]
 
 
@@ -65,5 +64,5 @@ def pair(argument: str, value: Any) -> tuple[float, float]:
     """Two finite numbers."""
     given = tensor(argument, value, torch.float64).flatten().tolist()
     if len(given) != 2:
-        checks.fail(argument, "have two numbers", brief(given))
+        checks.fail(argument, "have two numbers", checks.brief(given))
     return checks.number(argument, given[0]), checks.number(argument, given[1])

@@ -103,7 +103,7 @@ def contraction(
 def equilibrium_of(
     cell: EquilibriumRule | ERNN, previous: Tensor, u: Tensor, weights: Any, t: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The equilibrium of a step, whether it was found, and the state that the network goes on from."""
+    """The equilibrium of a step, whether it was found, and the state from which the network continues."""
     if isinstance(cell, EquilibriumRule) and cell.inner_steps is None:
         h, report = cell.settle(previous, u, weights)
         return h, report.converged.to(h.device), h

@@ -27,7 +27,14 @@ from autapse.diagnostics.lesions import lesion
 from autapse.diagnostics.loss_gradients import loss_gradient
 from autapse.diagnostics.lyapunov import lyapunov_exponents
 from autapse.diagnostics.recall import linear_memory
-from autapse.diagnostics.trajectories import MOST_UNITS, cell_of, layer_input, recurrent_of, trajectory
+from autapse.diagnostics.trajectories import (
+    MOST_UNITS,
+    TooLargeError,
+    cell_of,
+    layer_input,
+    recurrent_of,
+    trajectory,
+)
 from autapse.diagnostics.units import saturation
 from autapse.models import SequenceModel
 from autapse.solve import Newton
@@ -37,7 +44,6 @@ RATE = 5e9  # multiplications per second that the number of sequences is chosen 
 VECTORS = 8  # for the gradients of a network that is too large for Jacobians
 ENTRIES = 1 << 20  # of the matrices whose norms are computed at a time
 SHARE = 0.01  # of a gradient that still counts
-NO_TIME = "no time left"  # the reason of a probe that was skipped begins with this
 STEPS = 16  # steps at which the contraction of an equilibrium is measured
 
 
@@ -56,6 +62,8 @@ class Diagnosis:
 
     findings: tuple[Finding, ...]  # the numbers, with a sentence each
     skipped: dict[str, str]  # probes that do not fit the network, or had no time, with the reason
+    late: tuple[str, ...]  # those of the skipped probes that had no time
+    too_large: tuple[str, ...]  # those that need matrices, for a network with too many units
     seconds: float  # time of all probes
     cut: dict[str, str]  # probes that the budget cut short, with what they had time for: "40 of 784 steps"
 
@@ -65,7 +73,14 @@ class Diagnosis:
             {"name": f.name, "value": f.value if math.isfinite(f.value) else None, "sentence": f.sentence}
             for f in self.findings
         ]
-        return {"findings": known, "skipped": self.skipped, "cut": self.cut, "seconds": round(self.seconds, 2)}
+        return {
+            "findings": known,
+            "skipped": self.skipped,
+            "late": list(self.late),
+            "too_large": list(self.too_large),
+            "cut": self.cut,
+            "seconds": round(self.seconds, 2),
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,6 +158,8 @@ def diagnose(
     subject = _Subject(model, torch.as_tensor(x), known, loss, score, layer)
     findings: list[Finding] = []
     skipped: dict[str, str] = {}
+    late: list[str] = []
+    too_large: list[str] = []
     cut: dict[str, str] = {}
     for waiting, (name, probe) in zip(range(len(PROBES), 0, -1), PROBES.items(), strict=True):
         if notify is not None:
@@ -156,10 +173,13 @@ def diagnose(
                 found = [replace(f, sentence=f"{f.sentence} (Cut short by the budget: {cut[name]}.)") for f in found]
             findings += found
         except OutOfTime:
-            skipped[name] = f"{NO_TIME} of {budget:g} s"
+            skipped[name] = f"no time left of {budget:g} s"
+            late.append(name)
         except checks.InputError as error:
             skipped[name] = str(error)
-    return Diagnosis(tuple(findings), skipped, time.monotonic() - began, cut)
+            if isinstance(error, TooLargeError):
+                too_large.append(name)
+    return Diagnosis(tuple(findings), skipped, tuple(late), tuple(too_large), time.monotonic() - began, cut)
 
 
 def _gradients(subject: _Subject) -> Iterator[Finding]:

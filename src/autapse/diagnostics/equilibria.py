@@ -18,7 +18,7 @@ from autapse.cells.inner_steps import rate_at
 from autapse.diagnostics import arguments
 from autapse.diagnostics.contraction import equilibrium_of, single_rule, step_norm
 from autapse.diagnostics.trajectories import Network, array, cell_of
-from autapse.sequences.lengths import brief, running
+from autapse.sequences.lengths import running
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ def phi_curve(alpha: Sequence[float] | np.ndarray | None = None) -> PhiCurve:
     """
     values = np.linspace(-2, 2, 401) if alpha is None else array(arguments.tensor("alpha", alpha, torch.float64))
     if values.ndim != 1 or not np.isfinite(values).all():
-        checks.fail("alpha", "be a list of finite numbers", brief(values.tolist()))
+        checks.fail("alpha", "be a list of finite numbers", checks.brief(values))
     h = equilibrium(torch.from_numpy(values)[:, None])[0][:, 0].numpy()
     with np.errstate(divide="ignore"):
         return PhiCurve(values, h, (1 - h**2) / h**2)

@@ -62,8 +62,8 @@ def shortest_path(layer: Recurrent, lag: int) -> ShortestPath:
     """The number of nonlinear maps on the shortest path from the input of step t to the output of step t + lag.
 
     An activation (tanh, σ, ReLU, …) is a nonlinear map. Sums, matrices and products with gates are not, so gates and
-    leaky units carry a state on at no cost. Entries of matrices that are exactly zero are no connections: the result is
-    that of the present weights. A cell without a built-in form is counted on the graph of one step, with all units of a
+    leaky units pass a state on at no cost. An entry of a matrix that is exactly zero is not a connection: the result is
+    for the present weights. A cell without a built-in form is counted on the graph of one step, with all units of a
     state together.
 
     Args:

@@ -24,8 +24,11 @@ from autapse.sequences.lengths import checked_lengths, running
 Network = Recurrent | SequenceModel
 CHUNK = 1 << 23  # numbers that are computed at a time, such as entries of Jacobians
 MOST_UNITS = 1024  # the largest state whose Jacobians are built as matrices
-DENSE = "units in its state for a dense Jacobian"
 TOO_LARGE = "Use gradient_flow(..., vectors=8), which needs no matrices."
+
+
+class TooLargeError(checks.InputError):
+    """The state of a network has too many units for matrices."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,8 +114,8 @@ class Trajectory:
     def check_dense(self, remedy: str = "") -> None:
         """Raise an error if the state is too large for matrices."""
         if self.units > MOST_UNITS:
-            rule = f"have at most {MOST_UNITS} {DENSE}"
-            checks.fail("network", rule, self.units, remedy)
+            rule = f"have at most {MOST_UNITS} units in its state for a dense Jacobian"
+            checks.fail("network", rule, self.units, remedy, TooLargeError)
 
     def forwards(self) -> Iterator[tuple[int, Tensor]]:
         """Each step with the Jacobians [B, S, S] of all sequences, several steps computed at a time."""
@@ -156,7 +159,7 @@ def trajectory(network: Network, x: Any, lengths: Any = None, layer: int = 0, re
 
 @torch.no_grad()
 def states_along(network: Network, x: Any, lengths: Any = None, layer: int = 0, reverse: bool = False) -> Trajectory:
-    """As `trajectory`, also for networks that look ahead. Their states are no steps: only the states are to be read."""
+    """As `trajectory`, also for networks that look ahead. For those, use only the states: there are no steps."""
     run, x, lengths = layer_input(network, x, lengths)
     cell = _cell(run, layer, reverse)
     parts = [states_of(run, x[:, rows], lengths[rows]) for rows in groups(len(lengths))]
@@ -222,7 +225,7 @@ def _seen(model: SequenceModel, run: Recurrent, x: Tensor, lengths: Any) -> tupl
 
 
 class _Reached(Exception):  # noqa: N818
-    """The input of a layer, and the lengths. It ends a forward pass of which nothing else is needed."""
+    """The input of a layer, and the lengths. It ends a forward pass early: nothing else of it is needed."""
 
 
 def recurrent_of(network: Any) -> Recurrent:

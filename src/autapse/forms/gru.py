@@ -18,11 +18,11 @@ from autapse.native.operands import Extent, FormOperands, Kind, Operands, Shapes
 
 @dataclass(frozen=True)
 class GatedRecurrent(Form):
-    """r = σ(u_r + R_r·h), z = σ(u_z + R_z·h); h' = (1 − z) ∘ n + z ∘ h, where
+    """r = σ(u_r + R_r·h + b_r), z = σ(u_z + R_z·h + b_z); h' = (1 − z) ∘ n + z ∘ h, where
 
     n = tanh(u_n + r ∘ (R_n·h + b_n))   if reset_after
-    n = tanh(u_n + R_n·(r ∘ h))         otherwise
-    n = modReLU(u_n + r ∘ (R_n·h); b)   with a threshold b, and reset_after
+    n = tanh(u_n + R_n·(r ∘ h) + b_n)   otherwise
+    n = modReLU(u_n + r ∘ (R_n·h); m)   with a threshold m, without b, and reset_after
     """
 
     name = "gru"
@@ -30,9 +30,9 @@ class GatedRecurrent(Form):
     activations: ClassVar[Sequence[str]] = native.ACTIVATIONS
 
     matrix: Tensor  # R_r, R_z, R_n stacked, [3H, H]
-    bias: Tensor | None  # b_n, [H]; inside the reset gate, so it is not part of the drive
+    bias: Tensor | None  # b_r, b_z, b_n, [3H]; b_n may be inside the reset gate, so b is not part of the drive
     reset_after: bool = True
-    threshold: Tensor | None = field(default=None, kw_only=True)  # b, [H]
+    threshold: Tensor | None = field(default=None, kw_only=True)  # m, [H]
 
     def step(self, u: Tensor, state: State, t: int) -> State:
         (h,) = state
@@ -72,11 +72,11 @@ class GatedRecurrent(Form):
     def linearised(self, at: AtRows, moved: Operands) -> tuple[Tensor, ...]:
         r, z, n, inner = at.reserve.chunk(4, dim=-1)
         u_r, u_z, u_n = at.drive.chunk(3, dim=-1)
-        m_r, m_z, m_n = at.product.chunk(3, dim=-1)
+        product = at.product if moved.offset is None else at.product + moved.offset
+        m_r, m_z, m_n = product.chunk(3, dim=-1)
         by_n = (1 - z) * (1 - n * n)
         a_r, a_z, a_n = by_n * inner * r * (1 - r), (at.h - n) * z * (1 - z), by_n * r
-        inside = m_n if moved.offset is None else m_n + moved.offset
-        return a_r * (u_r + m_r) + a_z * (u_z + m_z) + by_n * u_n + a_n * inside, z, a_r, a_z, a_n
+        return a_r * (u_r + m_r) + a_z * (u_z + m_z) + by_n * u_n + a_n * m_n, z, a_r, a_z, a_n
 
     def operands(self, steps: int, start: int) -> tuple[FormOperands, Kind]:
         activation = "tanh" if self.threshold is None else "modrelu"
@@ -95,7 +95,7 @@ class GatedRecurrent(Form):
         H = extent.hidden
         if native.ACTIVATIONS[kind.activation] == "modrelu":
             return {"matrix": (3 * H, H), "offset": (H,)}, {}
-        return {"matrix": (3 * H, H)}, {"offset": (H,)} if kind.reset_after else {}
+        return {"matrix": (3 * H, H)}, {"offset": (3 * H,)}
 
     def _activate(self, a: Tensor) -> Tensor:
         return torch.tanh(a) if self.threshold is None else modrelu(a, self.threshold)
@@ -107,13 +107,14 @@ class GatedRecurrent(Form):
         self, u: Tensor, h: Tensor, factors: tuple[Tensor, Tensor] | None = None, product: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """r, z, n and the vector that the reset gate multiplies. `factors` multiply r and z; R·h may be known."""
-        u_r, u_z, u_n = u.chunk(3, dim=-1)
         if self.reset_after:
-            a_r, a_z, inner = (self.product(h) if product is None else product).chunk(3, dim=-1)
-            inner = inner if self.bias is None else inner + self.bias
+            product = self.product(h) if product is None else product
+            a_r, a_z, inner = (product if self.bias is None else product + self.bias).chunk(3, dim=-1)
         else:
+            u = u if self.bias is None else u + self.bias
             a_r, a_z = (h @ self.matrix[: 2 * h.shape[-1]].t()).chunk(2, dim=-1)
             inner = h
+        u_r, u_z, u_n = u.chunk(3, dim=-1)
         r, z = torch.sigmoid(u_r + a_r), torch.sigmoid(u_z + a_z)
         if factors is not None:
             r, z = factors[0] * r, factors[1] * z
@@ -124,18 +125,20 @@ class GatedRecurrent(Form):
 
 @dataclass(frozen=True)
 class GlobalGates(GatedRecurrent):
-    """r = ρ·σ(u_r + R_r·h), z = ζ·σ(u_z + R_z·h), and the rest as GatedRecurrent, where
+    """r = ρ·σ(u_r + R_r·h + b_r), z = ζ·σ(u_z + R_z·h + b_z), and the rest as GatedRecurrent, where
 
-    ρ, ζ = σ(u_g + R_g·h) are one number each, for all units. Their drives come first. It has no kernel.
+    ρ, ζ = σ(u_g + R_g·h + b_g) are one number each, for all units. Their drives come first. It has no kernel.
     """
 
     name = "global_gates"
 
     overall: Tensor | None = None  # R_g, [2, H]
+    overall_bias: Tensor | None = None  # b_g, [2]
 
     def _factors(self, u: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:  # [B, 1] each
         assert self.overall is not None
-        factor_r, factor_z = torch.sigmoid(torch.addmm(u[:, :2], h, self.overall.t())).split(1, dim=-1)
+        u = u[:, :2] if self.overall_bias is None else u[:, :2] + self.overall_bias
+        factor_r, factor_z = torch.sigmoid(torch.addmm(u, h, self.overall.t())).split(1, dim=-1)
         return factor_r, factor_z
 
     def _gates(

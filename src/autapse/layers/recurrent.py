@@ -124,8 +124,7 @@ class Recurrent(nn.Module):
         self.dropout = checks.number("dropout", dropout, low=0.0, high=1.0)
         self.bidirectional = checks.boolean("bidirectional", bidirectional)
         if self.bidirectional and self.looks_ahead:
-            remedy = "On the command line: --no-bidirectional."  # translate has the default True
-            checks.fail("bidirectional", "be False: an implicit layer looks both ways already", bidirectional, remedy)
+            checks.fail("bidirectional", "be False: an implicit layer looks both ways already", bidirectional)
         known, settings = cell_options(cell), strategy_settings(cell)
         for name in options:
             if name not in known and name not in settings:

@@ -14,7 +14,7 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
-from autapse import checks, layers, plugins
+from autapse import cells, checks, layers, plugins
 from autapse.cells import Cell
 from autapse.cells.base import cell_options
 from autapse.cells.equilibrium import EquilibriumRule
@@ -106,6 +106,11 @@ def _cell(spec: str) -> tuple[type[Cell], dict[str, Any]]:
     """The cell class and the options of a network that is an option of another one."""
     kind, options = parse_network(spec)
     return kind.cell_type if issubclass(kind, Layer) else kind, options
+
+
+def looks_ahead(spec: str) -> bool:
+    """Whether the state of this network at a position depends on later input."""
+    return cells.base.looks_ahead(_cell(spec)[0])
 
 
 def options_of(kind: NetworkClass) -> dict[str, inspect.Parameter]:

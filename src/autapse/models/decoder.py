@@ -313,7 +313,7 @@ class Decoder(nn.Module):
         return each + self.length_likelihood(given, wanted.lengths, each)
 
     def elements_likelihood(self, features: Tensor, wanted: Padded) -> Tensor:  # [B, T, F] -> [B, T]
-        """The log-likelihood of each element, and with `stop` of the decision to go on or to stop there."""
+        """The log-likelihood of each element, and with `stop` of the decision to continue or to stop there."""
         features = self.output_dropout(features)
         steps = torch.arange(features.shape[1], device=features.device)
         lengths = wanted.lengths.to(features.device)[:, None]

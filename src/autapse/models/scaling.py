@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, cast, get_args
+from typing import Any, cast, get_args
 
 import torch
 from torch import Tensor, nn
 
 from autapse import checks
+from autapse.data.missing import Missing
 from autapse.models.padding import inside, ragged_lengths
 
-MissingKind = Literal["mask", "forward", "mean", "error"]
 SMALLEST_LEVEL = -10.0  # of a constant series, whose log deviation is −∞
 ROUNDING = 1e-6  # deviations below this share of the mean are rounding errors of a constant series
 
@@ -83,7 +83,7 @@ class ChannelScaling(nn.Module):
         for first, second in (("center", "spread"), ("level_mean", "level_scale")):
             if bool(given[first]) != bool(given[second]):
                 checks.fail(first, f"be used with {second}", tuple(given[first]))
-        self.missing = checks.one_of("missing", missing, get_args(MissingKind))
+        self.missing = checks.one_of("missing", missing, get_args(Missing))
         self.by_series = bool(level_mean)
         self.unscaled = not any(given.values()) and missing == "error"
         blocks = {"values": True, "differences": bool(difference_scale), "mask": missing == "mask"}

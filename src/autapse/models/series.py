@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from autapse import checks
+from autapse.data.ragged import padded_lengths
 
 GAPS = 'Fill them, or train with missing="mask" (--missing mask), forward or mean.'
 
@@ -112,19 +113,10 @@ def _from_array(array: np.ndarray, lengths: Any, expected: Expected, form: Liter
     if array.ndim != 3 or array.shape[2] != expected.columns:
         rule = f"have {expected.columns} {_noun(expected)} per step{_names(expected)}, as the training data"
         checks.fail("x", rule, array.shape[1:] if single else array.shape, kind=checks.ShapeError)
-    ends = _ends(lengths, *array.shape[:2])
+    ends = padded_lengths(lengths, *array.shape[:2])
     names = ["x"] if single else [f"x[{n}]" for n in range(len(array))]
     series = [_checked(one[:end], name, expected) for one, end, name in zip(array, ends, names, strict=True)]
     return Given(series, "single" if single else form)
-
-
-def _ends(lengths: Any, count: int, steps: int) -> np.ndarray:
-    if lengths is None:
-        return np.full(count, steps)
-    given = np.asarray(lengths)
-    if given.shape != (count,) or given.dtype.kind not in "iu" or not ((given >= 1) & (given <= steps)).all():
-        checks.fail("lengths", f"be {count} integers from 1 to {steps}, one per sequence", lengths)
-    return given
 
 
 def _one(x: Any, name: str, expected: Expected) -> np.ndarray:  # [T, D]

@@ -11,7 +11,8 @@ from autapse import checks
 from autapse.models.readout import State
 from autapse.models.series import read_step
 
-REMEDY = "Train the model with streaming=True (--streaming), which makes it causal."
+STREAMING = "Train the model with streaming=True (--streaming), which makes it causal."
+OTHER_CELL = "Choose a cell that looks back only, such as gru."
 
 
 class ModelStream:
@@ -111,13 +112,14 @@ class ModelStream:
 
 def _check_causal(model: Any) -> None:
     """Raise an error if an output depends on later steps."""
-    reasons = {
-        f"a {type(model).__name__}, which reads whole sequences": len(model.layers()) > 1,
-        "a layer that is bidirectional": model.layer.bidirectional,
-        "a cell that looks ahead": model.layer.looks_ahead,
-        "scaling by the mean and the deviation of the whole series": model.inputs.by_series,
-        "convolutions that look ahead": model.front is not None and model.front.looks_ahead,
-    }
-    for reason, holds in reasons.items():
+    by_series = "scaling by the mean and the deviation of the whole series"
+    reasons = [
+        (len(model.layers()) > 1, f"a {type(model).__name__}, which reads whole sequences", ""),
+        (model.layer.looks_ahead, "a cell that looks ahead", OTHER_CELL),
+        (model.layer.bidirectional, "a layer that is bidirectional", STREAMING),
+        (model.inputs.by_series, by_series, STREAMING),
+        (model.front is not None and model.front.looks_ahead, "convolutions that look ahead", STREAMING),
+    ]
+    for holds, reason, remedy in reasons:
         if holds:
-            checks.fail("model", "look back only, to read one step at a time", reason, REMEDY)
+            checks.fail("model", "look back only, to read one step at a time", reason, remedy)

@@ -18,7 +18,7 @@ SWITCH = "AUTAPSE_NATIVE"  # 0 forces the reference
 INSTRUCTION_SET = "AUTAPSE_ISA"  # forces an instruction set
 PLACE = "AUTAPSE_LIBRARY"  # another build of the library, such as one with sanitizers
 INSTRUCTION_SETS = ("avx512", "avx2", "baseline")
-ABI = 16
+ABI = 17
 REMEDY = (
     "Install a C++ compiler (such as g++) and then autapse again (with pip's --force-reinstall --no-deps "
     f"--no-cache-dir), or set {SWITCH}=0 to use plain PyTorch without this warning."

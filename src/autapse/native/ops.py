@@ -36,7 +36,8 @@ from autapse.native.operands import (
 )
 from autapse.native.tangent import push
 
-_NOTHING = {dtype: torch.empty(0, dtype=dtype, device="cpu") for dtype in DTYPES}  # in place of an unwanted result
+with torch.inference_mode(False):  # whoever imports this may be in that mode, and these tensors are used outside of it
+    _NOTHING = {dtype: torch.empty(0, dtype=dtype, device="cpu") for dtype in DTYPES}  # in place of an unwanted result
 Scan = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]  # h, h_n, c, c_n, reserve; empty if there is none
 
 _OPERANDS = (
@@ -146,11 +147,10 @@ def fail_malformed(operands: Operands, sizes: Tensor, extent: Extent, reverse: b
     pattern = operands.pattern
     if pattern is not None and not _is_sorted(pattern, extent.hidden):
         rule = f"have rows and columns from 0 to {extent.hidden - 1}, sorted by row and then by column, none twice"
-        checks.fail("pattern", rule, pattern[:, :4].tolist() if pattern.shape[1] > 4 else pattern.tolist())
+        checks.fail("pattern", rule, pattern[:, :4].tolist())
     words = "all be the same" if reverse else "never grow"
     rule = f"{words}, be from 0 to the batch size {extent.batch} and sum to the {extent.rows} rows of x"
-    values = sizes.tolist()
-    checks.fail("sizes", rule, [*values[:8], "..."] if len(values) > 8 else values, kind=checks.ShapeError)
+    checks.fail("sizes", rule, checks.brief(sizes), kind=checks.ShapeError)
 
 
 def _is_sorted(pattern: Tensor, hidden: int) -> bool:  # [2, n]

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from autapse import checks
-from autapse.diagnostics.diagnosis import NO_TIME, diagnose
-from autapse.diagnostics.trajectories import DENSE
+from autapse.diagnostics.diagnosis import diagnose
 from autapse.models import Model
 from autapse.models.base import as_reader
 from autapse.tasks import Split
@@ -66,14 +65,8 @@ def diagnose_run(
 
 def cut_short(found: dict[str, Any]) -> list[str]:
     """The probes in a diagnosis.json that had too little time."""
-    cut, skipped = (known if isinstance(known := found.get(name), dict) else {} for name in ("cut", "skipped"))
-    return [*cut, *(name for name, reason in skipped.items() if str(reason).startswith(NO_TIME))]
-
-
-def too_large(found: dict[str, Any]) -> list[str]:
-    """The probes in a diagnosis.json that need matrices, for a network with too many units."""
-    skipped = found.get("skipped")
-    return [name for name, reason in skipped.items() if DENSE in str(reason)] if isinstance(skipped, dict) else []
+    cut, late = found.get("cut"), found.get("late")  # files of older versions do not have both
+    return [*(cut if isinstance(cut, dict) else ()), *(late if isinstance(late, list) else ())]
 
 
 def some_sequences(data: Tensors, count: int) -> Batch:

@@ -230,7 +230,7 @@ def search(run: RunFacts) -> Html:
     if not tried:
         return Html("")
     keys = ("score", "loss", "folds", "steps", "seconds")
-    ends = {"": "kept to the end", "out": "clearly worse"}
+    ends = {"": "kept to the end", "out": "clearly worse"}  # "out": in runs of older versions
     rows = [
         [row.get("name"), *(_number(row.get(key)) for key in keys), ends.get(str(row.get("ended")), row.get("ended"))]
         for row in tried

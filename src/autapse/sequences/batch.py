@@ -11,7 +11,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 from autapse import checks
 from autapse.native.memory import fresh
-from autapse.sequences.lengths import brief, checked_lengths, running
+from autapse.sequences.lengths import checked_lengths, running
 from autapse.sequences.packed import packed_rows, packed_sizes
 
 
@@ -117,7 +117,7 @@ def make_batch(
     """Check a layer's input and make its batch."""
     if isinstance(x, PackedSequence):
         if lengths is not None:
-            checks.fail("lengths", "be None with a PackedSequence, which has its own", brief(lengths))
+            checks.fail("lengths", "be None with a PackedSequence, which has its own", checks.brief(lengths))
         rows = packed_rows(x)
         check_input(rows, 2, input_size, dtype)
         sizes = packed_sizes(x)
@@ -127,7 +127,10 @@ def make_batch(
     if x.dim() == 2:
         if lengths is not None:
             checks.fail(
-                "lengths", "be used with batched input of shape (T, B, D)", brief(lengths), "Cut the sequence instead."
+                "lengths",
+                "be used with batched input of shape (T, B, D)",
+                checks.brief(lengths),
+                "Cut the sequence instead.",
             )
         check_input(x, 2, input_size, dtype)
         _check_steps(x, x.shape[0])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -31,13 +30,8 @@ def checked_lengths(lengths: Sequence[int] | Tensor | None, steps: int, count: i
         checks.fail("lengths", rule, lengths)
     integral = not (given.dtype.is_floating_point or given.dtype.is_complex or given.dtype == torch.bool)
     if not integral and given.numel():  # an empty list becomes a float tensor
-        checks.fail("lengths", rule, brief(lengths), "Convert them with .long().")
+        remedy = f"Convert them with {'.long()' if isinstance(lengths, Tensor) else 'int()'}."
+        checks.fail("lengths", rule, checks.brief(lengths), remedy)
     if tuple(given.shape) != (count,) or bool(((given < 0) | (given > steps)).any()):
-        checks.fail("lengths", rule, brief(lengths))
+        checks.fail("lengths", rule, checks.brief(lengths))
     return given.long()
-
-
-def brief(values: Any) -> Any:
-    """The first few of many values, for a message."""
-    values = values.tolist() if isinstance(values, Tensor) else values
-    return [*values[:8], "..."] if isinstance(values, list) and len(values) > 8 else values

@@ -9,7 +9,6 @@ from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
 from autapse import checks
-from autapse.sequences.lengths import brief
 
 REMEDY = "Make it with torch.nn.utils.rnn.pack_padded_sequence or pack_sequence."
 
@@ -31,7 +30,7 @@ def packed_sizes(x: PackedSequence) -> list[int]:
     shrinking = sizes == sorted(sizes, reverse=True)
     if not (sizes and shrinking and sizes[-1] > 0 and sum(sizes) == len(x.data)):
         rule = f"be positive, never grow and sum to the {len(x.data)} rows of data"
-        checks.fail("batch_sizes of the PackedSequence", rule, brief(sizes), REMEDY, checks.ShapeError)
+        checks.fail("batch_sizes of the PackedSequence", rule, checks.brief(sizes), REMEDY, checks.ShapeError)
     _check_order("sorted_indices", x.sorted_indices, sizes[0], x.data.device)
     _check_order("unsorted_indices", x.unsorted_indices, sizes[0], x.data.device)
     return sizes
@@ -45,4 +44,4 @@ def _check_order(name: str, order: Any, count: int, device: torch.device) -> Non
     # On other devices, reading the values would wait for the device, and its own kernels check them.
     if not right or (device.type == "cpu" and sorted(order.tolist()) != list(range(count))):
         rule = f"have each of the {count} sequences once, as torch.int64 on the device of data"
-        checks.fail(f"{name} of the PackedSequence", rule, brief(order), kind=checks.ShapeError)
+        checks.fail(f"{name} of the PackedSequence", rule, checks.brief(order), kind=checks.ShapeError)

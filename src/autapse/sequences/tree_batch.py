@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from autapse import checks
-from autapse.sequences.lengths import brief
 
 ROOT = -1  # the parent of a root
 
@@ -98,7 +97,7 @@ def checked_parents(parents: Any) -> np.ndarray:  # [N] int64
         checks.fail("parents", "be a list of integers, one per node", type(parents).__name__, kind=checks.KindError)
     if given.ndim != 1 or given.dtype.kind not in "iu" or not len(given):
         rule = "be a list of integers, one per node"
-        checks.fail("parents", rule, brief(given.tolist()), kind=checks.ShapeError)
+        checks.fail("parents", rule, checks.brief(given), kind=checks.ShapeError)
     bad = np.flatnonzero((given < ROOT) | (given >= len(given)))
     if len(bad):
         rule = f"be places of nodes, from 0 to {len(given) - 1}, or −1 for a root"

@@ -9,10 +9,11 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from autapse import checks
+from autapse.data.missing import Missing
 from autapse.sklearn import engine
 from autapse.sklearn.base import RecurrentEstimator
 from autapse.tasks import ArrayTask, Signature
-from autapse.tasks.scaling import Missing, Scaling
+from autapse.tasks.scaling import Scaling
 from autapse.tasks.stored import Examples
 from autapse.training.config import RunConfig, TrainingConfig
 from autapse.training.model_config import ModelConfig

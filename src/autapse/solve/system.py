@@ -238,7 +238,7 @@ class System(ABC):
 
     def positions(self) -> Sequence[slice]:
         """The rows of each position of a line, in order. Rows of one position do not depend on each other."""
-        raise NotImplementedError(f"{type(self).__name__} is on no line, which sweeps need. Use Anderson().")
+        raise NotImplementedError(f"{type(self).__name__} has no line of positions, which sweeps need. Use Anderson().")
 
     def colours(self) -> Sequence[slice]:
         """The rows of each colour. Rows of one colour do not depend on each other."""

@@ -12,10 +12,11 @@ import numpy as np
 from autapse import checks
 from autapse.data.formats.sequences import Per
 from autapse.data.formats.timeseries import LARGEST, Series, ordered_labels
-from autapse.data.ragged import Ragged, alike, dense
+from autapse.data.missing import Missing
+from autapse.data.ragged import Ragged, alike, dense, padded_lengths
 from autapse.tasks.base import Kind
 from autapse.tasks.own import OwnData, check_count, divided, kind_of
-from autapse.tasks.scaling import Missing, Scaling
+from autapse.tasks.scaling import Scaling
 
 
 @dataclass(frozen=True, init=False)
@@ -134,7 +135,7 @@ def _inputs(name: str, x: Any, lengths: Any, missing: bool) -> Ragged:
         array = np.asarray(x)
         if array.ndim not in (2, 3):
             checks.fail(name, "have shape [N, T, D] or [N, T], or be a list", array.shape, kind=checks.ShapeError)
-        ends = _checked_lengths(lengths, *array.shape[:2])
+        ends = padded_lengths(lengths, *array.shape[:2])
         sequences = [one[:end] for one, end in zip(array, ends, strict=True)]
     if not sequences:
         checks.fail(name, "have at least one sequence", 0)
@@ -157,15 +158,6 @@ def _sequence(name: str, n: int, values: np.ndarray, missing: bool) -> np.ndarra
         remedy = 'To allow missing values (NaN), choose missing="mask", "forward" or "mean".'
         checks.fail(f"{name}[{n}]", "have finite values only", "NaN or infinity", "" if missing else remedy)
     return values.astype(np.float32)
-
-
-def _checked_lengths(lengths: Any, count: int, steps: int) -> np.ndarray:
-    if lengths is None:
-        return np.full(count, steps)
-    given = np.asarray(lengths)
-    if given.shape != (count,) or given.dtype.kind not in "iu" or not ((given >= 1) & (given <= steps)).all():
-        checks.fail("lengths", f"be {count} integers from 1 to {steps}, one per sequence", lengths)
-    return given
 
 
 def _targets(name: str, y: Any, inputs: Ragged, x: Any, per: Per) -> np.ndarray | Ragged:

@@ -12,10 +12,11 @@ import numpy as np
 
 from autapse import checks
 from autapse.data.formats.timeseries import Series
+from autapse.data.missing import Missing
 from autapse.data.ragged import Ragged
 from autapse.docstrings import inherited
 from autapse.tasks.base import IGNORE, Data, Kind, Metric, Signature, dense
-from autapse.tasks.scaling import InputScaling, Missing, Scaling, choose
+from autapse.tasks.scaling import InputScaling, Scaling, choose
 from autapse.tasks.stored import Examples, Parts, Stored, held_out, standardisation
 
 

@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from autapse.data.missing import Missing
 from autapse.data.ragged import Ragged
 from autapse.tasks.stored import standardisation
 
 Scaling = Literal["auto", "channel", "series", "robust", "none"]
-Missing = Literal["mask", "forward", "mean", "error"]
 
 HEAVY_TAILS = 30.0  # kurtosis (3 for a normal distribution) above which outliers would set the scale of a channel
 ORDERS_OF_MAGNITUDE = 2.0  # deviation over the series of the log of their deviation: a factor of e² = 7

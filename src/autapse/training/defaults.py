@@ -32,10 +32,12 @@ class Defaults(Generic[M]):
     def config(self, task: Task, model: Mapping[str, Any] | None, training: Mapping[str, Any] | None) -> RunConfig:
         """The settings of a run. What is given by name replaces the defaults."""
         config = RunConfig(task=task, model=self.model_config(model), training=self.training_config(training))
-        return self.settled(config, keep=training or {})
+        return self.settled(config, keep=[*(model or {}), *(training or {})])
 
     def settled(self, config: RunConfig, keep: Collection[str] = ()) -> RunConfig:
-        """The same for a task without validation data, if it has none. Settings that differ from the defaults stay.
+        """The config with the defaults that depend on the task or on other settings.
+
+        Without validation data, some settings of the training change, unless they differ from the defaults.
 
         `keep` has the names of the settings that were given. If steps are among them, they count, and not the epochs
         of the defaults.

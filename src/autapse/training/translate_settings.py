@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
 from autapse.tasks.translate import Translating
@@ -9,7 +11,22 @@ from autapse.training.config import RunConfig
 from autapse.training.defaults import Defaults
 from autapse.training.model_config import TranslatorConfig
 
-TRANSLATE = Defaults(
+
+class TranslateDefaults(Defaults[TranslatorConfig]):
+    """The default settings of translation. The encoder reads in both directions, unless its cells look ahead anyway."""
+
+    def settled(self, config: RunConfig, keep: Collection[str] = ()) -> RunConfig:
+        from autapse.layers.registry import looks_ahead  # imports torch
+
+        config = super().settled(config, keep)
+        model: Any = config.model
+        encoder = model.cell if model.encoder == "same" else model.encoder
+        if "bidirectional" in keep or not model.bidirectional or not looks_ahead(encoder):
+            return config
+        return replace(config, model=replace(model, bidirectional=False))
+
+
+TRANSLATE = TranslateDefaults(
     TranslatorConfig,
     model={
         "hidden_size": (128,),

@@ -20,4 +20,4 @@ TREES = Defaults(
     },
     without_validation={"early_stop": None, "schedule": "cosine", "epochs": 5.0},
 )
-"""Settings that suit trees with words: the training goes on until validation does not improve any more."""
+"""Settings that suit trees with words: the training continues until validation stops improving."""

@@ -51,7 +51,7 @@ struct autapse_scan {
                             // ugrnn, chaos-free [2H, H]; gru [3H, H]; lstm [4H, O]; linear [n H, H]
     const int64_t* pattern; // sparse: [2, connections], the row and column of each entry of the matrix, [connections]; they are
                             // sorted by row, then by column, and there are no duplicates
-    const void *offset;     // leaky, delayed: threshold [H]; chain [n - 1, H]; gru: b_n, or threshold of modrelu, [H];
+    const void *offset;     // leaky, delayed: threshold [H]; chain [n - 1, H]; gru: b [3H], or threshold of modrelu [H];
                             // complex: threshold [H / 2]; lstm: peepholes [4, H]; or null
     const void *projection; // lstm: [O, H] or null
     const void *alpha;      // leaky, delayed: [H] or [T, K], null for 1; pre-activation: [H]; shared gate: p0, p1 of each step, [T, 2]

@@ -89,7 +89,7 @@ int autapse_use(const char* name) {
     return 0;
 }
 const char* autapse_version() { return AUTAPSE_VERSION; }
-int autapse_abi() { return 16; }
+int autapse_abi() { return 17; }
 
 void autapse_huge_pages(void* memory, int64_t bytes) {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)

@@ -29,7 +29,7 @@ class Drawn:
     figure: Any  # a `Figure` of matplotlib
     numbers: dict[str, Any]  # what is drawn, as plain data
     ours: str  # what ours shows, in one sentence
-    holds: bool | None  # whether the claim of the paper holds in ours; None if it cannot be told
+    holds: bool | None  # whether the claim of the paper holds in ours; None if it cannot be judged
     training_seconds: float = 0.0  # of all networks that it needs, also of those that an earlier figure trained
 
 

@@ -17,7 +17,7 @@ TITLES = {
     "textbook": "The textbook's chapter on sequence models",
     "antisymmetric": "AntisymmetricRNN (2019)",
 }
-OUTCOMES = {True: "The claim holds here.", False: "The claim does not hold here.", None: "It cannot be told yet."}
+OUTCOMES = {True: "The claim holds here.", False: "The claim does not hold here.", None: "It cannot be judged yet."}
 
 
 def read_figures(results: Path) -> list[FigureResult]:

@@ -1,11 +1,16 @@
-// r = sigmoid(u_r + R_r h), z = sigmoid(u_z + R_z h); h' = n + z (h - n), where
-// n = tanh(u_n + r (R_n h + b_n)) with the reset after the product, n = tanh(u_n + R_n (r h)) with it before,
-// n = modrelu(u_n + r R_n h; b) for the gated orthogonal unit.
+// r = sigmoid(u_r + R_r h + b_r), z = sigmoid(u_z + R_z h + b_z); h' = n + z (h - n), where
+// n = tanh(u_n + r (R_n h + b_n)) with the reset after the product, n = tanh(u_n + R_n (r h) + b_n) with it before,
+// n = modrelu(u_n + r R_n h; m) without b for the gated orthogonal unit.
 #pragma once
 
 #include "../form.h"
 
 namespace {
+
+// A row plus a bias, if there is one.
+template <class T, class Lane> INLINE Vec<T> biased(Lane lane, const T* a, const T* bias, int64_t j) {
+    return bias ? lane.load(a + j) + lane.load(bias + j) : lane.load(a + j);
+}
 
 template <class T, class Act> struct ResetAfter final : Form<T> {
     using Form<T>::H;
@@ -23,7 +28,8 @@ template <class T, class Act> struct ResetAfter final : Form<T> {
         this->drive(0, 2 * H, 0);
         this->drive(2 * H, H, 3 * H);
         this->matrix_gradient(0, 0, 3 * H, Source::previous, 0, H);
-        if (p.grad_offset) this->totals.add({this->out(p.grad_offset), thresholded ? 4 * H : 2 * H, H});
+        if (p.grad_offset)
+            this->totals.add({this->out(p.grad_offset), thresholded ? 4 * H : 0, thresholded ? H : 3 * H});
     }
 
     template <class Lane> INLINE Vec<T> activate(Lane lane, Vec<T> a, int64_t j) const {
@@ -37,10 +43,9 @@ template <class T, class Act> struct ResetAfter final : Form<T> {
             const T *u = s.u + i * s.u_stride, *a = s.work + i * this->work_stride, *h_prev = s.h_prev + i * H;
             T *h = s.h + i * H, *reserve = row(s.reserve, i, this->reserve_columns);
             each<T>(H, [&](auto lane, int64_t j) {
-                Vec<T> r = sigmoid<T>(lane.load(u + j) + lane.load(a + j));
-                Vec<T> z = sigmoid<T>(lane.load(u + H + j) + lane.load(a + H + j));
-                Vec<T> inner = lane.load(a + 2 * H + j);
-                if (bias) inner += lane.load(bias + j);
+                Vec<T> r = sigmoid<T>(lane.load(u + j) + biased(lane, a, bias, j));
+                Vec<T> z = sigmoid<T>(lane.load(u + H + j) + biased(lane, a, bias, H + j));
+                Vec<T> inner = biased(lane, a, bias, 2 * H + j);
                 Vec<T> n = activate(lane, lane.load(u + 2 * H + j) + r * inner, j);
                 lane.store(h + j, n + z * (lane.load(h_prev + j) - n));
                 if (reserve) {
@@ -78,14 +83,17 @@ template <class T> struct ResetBefore final : Form<T> {
     using Form<T>::H;
     using Form<T>::p;
 
+    const T* bias;
+
     // reserve: r, z, n; grads: of the three arguments, then r h, which R_n acts on
-    ResetBefore(const autapse_scan& problem, Scratch& scratch) : Form<T>(problem, scratch) {
+    ResetBefore(const autapse_scan& problem, Scratch& scratch) : Form<T>(problem, scratch), bias(this->in(problem.offset)) {
         this->widths(padded<T>(2 * H) + padded<T>(H), 3 * H, 4 * H);
         this->linear(this->in(p.matrix), 2 * H, H);
         this->linear(this->in(p.matrix) + 2 * H * H, H, H);
         this->drive(0, 3 * H, 0);
         this->matrix_gradient(0, 0, 2 * H, Source::previous, 0, H);
         this->matrix_gradient(2 * H * H, 2 * H, H, Source::grads, 3 * H, H);
+        if (p.grad_offset) this->totals.add({this->out(p.grad_offset), 0, 3 * H});
     }
 
     void forward(const Step<T>& s) const override {
@@ -95,8 +103,8 @@ template <class T> struct ResetBefore final : Form<T> {
             const T *u = s.u + i * s.u_stride, *h_prev = s.h_prev + i * H;
             T *a = gates + i * this->work_stride, *reserve = row(s.reserve, i, this->reserve_columns);
             each<T>(H, [&](auto lane, int64_t j) {
-                Vec<T> r = sigmoid<T>(lane.load(u + j) + lane.load(a + j));
-                Vec<T> z = sigmoid<T>(lane.load(u + H + j) + lane.load(a + H + j));
+                Vec<T> r = sigmoid<T>(biased(lane, u, bias, j) + lane.load(a + j));
+                Vec<T> z = sigmoid<T>(biased(lane, u, bias, H + j) + lane.load(a + H + j));
                 if (reserve) {
                     lane.store(reserve + j, r);
                     lane.store(reserve + H + j, z);
@@ -107,11 +115,11 @@ template <class T> struct ResetBefore final : Form<T> {
         }
         this->linears[1].apply(s.count, gates, this->work_stride, candidate, this->work_stride);
         for (int64_t i = 0; i < s.count; i++) {
-            const T *u = s.u + i * s.u_stride + 2 * H, *a = candidate + i * this->work_stride, *h_prev = s.h_prev + i * H;
+            const T *u = s.u + i * s.u_stride, *a = candidate + i * this->work_stride, *h_prev = s.h_prev + i * H;
             const T* gate = gates + i * this->work_stride + H;
             T *h = s.h + i * H, *reserve = row(s.reserve, i, this->reserve_columns);
             each<T>(H, [&](auto lane, int64_t j) {
-                Vec<T> n = tanh<T>(lane.load(u + j) + lane.load(a + j));
+                Vec<T> n = tanh<T>(biased(lane, u, bias, 2 * H + j) + lane.load(a + j));
                 if (reserve) lane.store(reserve + 2 * H + j, n);
                 lane.store(h + j, n + lane.load(gate + j) * (lane.load(h_prev + j) - n));
             });
