@@ -169,3 +169,21 @@ def test_training_a_choice_twice_gives_the_same_bits(tmp_path):
     config = choose(ArrayTask(x, y), seconds=30, training=SHORT | {"steps": 5}).config
     one, two = (train(config, tmp_path / name) for name in "ab")
     assert one.test == two.test
+
+
+@pytest.mark.parametrize(
+    ("model", "members"), [({}, 4), ({"members": 2}, 2), ({"streaming": True}, 1)], ids=["time", "given", "streaming"]
+)
+def test_time_that_is_left_is_used_for_further_networks(monkeypatch, model, members):
+    """A step takes 1 ms, and the last training has 1000 s: there is time for more than enough networks."""
+    monkeypatch.setattr("autapse.auto.choice.seconds_per_step", lambda *_: 1e-3)
+    choice = choose(ArrayTask(*waves(6)), seconds=1000, model=model)
+    assert choice.config.reader.members == members
+    assert ("4 networks that answer together" in choice.reason) == (members == 4)
+
+
+def test_steps_come_before_further_networks(monkeypatch):
+    monkeypatch.setattr("autapse.auto.choice.seconds_per_step", lambda *_: 1.0)
+    config = choose(ArrayTask(*waves(6)), seconds=1000).config
+    assert config.reader.members == 1
+    assert 0 < config.training.steps <= 850

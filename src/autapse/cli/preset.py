@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from autapse.auto import Choice, Look
 
 OF_A_FILE: tuple[type[Task], ...] = (OwnSeries, Forecast, OwnPairs, OwnSequences, OwnTrees)
-ENDS_SEARCH = {"steps", "epochs", *(field.name for field in dataclasses.fields(ModelConfig))} - {"streaming"}
+ENDS_SEARCH = {"steps", "epochs", *(field.name for field in dataclasses.fields(ModelConfig))} - {"streaming", "members"}
 
 
 class OwnDataKind(RunKind):
