@@ -170,7 +170,10 @@ def _plan(trials: int, folds: int, most: int, affordable: float) -> tuple[int, i
 
 
 def _last_training(best: Trial, data: Examples, left: float, runs: int, fixed: set[str]) -> RunConfig:
-    """The config of the winner, with as many steps, and then as many networks, as the time allows."""
+    """The config of the winner, with as many networks and steps as the time allows.
+
+    A further network is worth a quarter of the steps.
+    """
     config, time_each = best.candidate.config, max(left, 1.0) / runs
     if fixed & {"steps", "epochs"}:
         return config
@@ -180,10 +183,10 @@ def _last_training(best: Trial, data: Examples, left: float, runs: int, fixed: s
     if torch.get_num_threads() > 1 and "threads" not in fixed:
         together = seconds_per_step(job, data.data())
         step, chosen = (together, None) if together < FASTER * step else (step, chosen)
-    affordable = MARGIN * time_each / step
-    steps = max(1, min(config.training.steps, int(affordable)))
+    affordable, members = MARGIN * time_each / step, 1
+    if "members" not in fixed and not config.reader.streaming:  # one network is enough for a device
+        members = max(1, min(MEMBERS, round(affordable / config.training.steps)))
+    steps = max(1, min(config.training.steps, int(affordable / members)))
     limits: dict[str, Any] = {"steps": steps, "seconds": round(time_each, 1), "threads": chosen}
-    model = config.reader
-    if "members" not in fixed and not model.streaming:  # one network is enough for a device
-        model = replace(model, members=max(1, min(MEMBERS, int(affordable / steps))))
+    model = config.reader if members == 1 else replace(config.reader, members=members)
     return replace(config, model=model, training=replace(config.training, **limits))
