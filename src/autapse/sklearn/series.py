@@ -127,6 +127,7 @@ class SeriesEstimator(RecurrentEstimator):
             scaling=self.scaling,
             missing=self.missing,
             differences=bool(self.differences),
+            channels=tuple(map(str, getattr(self, "channel_names_in_", ()))),
         )
 
     def _given(self) -> tuple[dict[str, Any], dict[str, Any]]:
