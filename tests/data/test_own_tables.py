@@ -229,7 +229,7 @@ def with_nan(array: np.ndarray, *place: int) -> np.ndarray:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"inputs": None}, " has no array 'inputs'; its arrays are targets."),
+        ({"inputs": None}, " has no array 'inputs'; its arrays are targets. It must have inputs and targets."),
         ({"targets": None, "target": CLASSES}, " has no array 'targets'; its arrays are inputs, target. Did you mean"),
         (
             {"inputs": INPUTS[0, 0]},
