@@ -116,11 +116,13 @@ def one_run(train: Path, seed: int, seconds: float | None) -> dict[str, Any]:
         start = time.perf_counter()
         subprocess.run([sys.executable, "-m", "autapse", *words], check=True, stdout=subprocess.DEVNULL)
         took = time.perf_counter() - start
-        summary, choice = (json.loads((run / name).read_text()) for name in ("summary.json", "choice.json"))
+        names = ("summary.json", "choice.json", "config.json")
+        summary, choice, config = (json.loads((run / name).read_text()) for name in names)
     result = {
         "seed": seed,
         "accuracy": round(100 * (1 - summary["test"]), 2),
         "chosen": choice["chosen"],
+        "members": config["model"]["members"],
         "steps": summary["steps"],
         "stopped_by": summary["stopped_by"],
         "seconds": round(took, 1),
@@ -145,6 +147,7 @@ def one_fit(train: Path, test: Path, seed: int, seconds: float | None) -> dict[s
         "seed": seed,
         "accuracy": round(100 * model.score(x_test, y_test), 2),
         "chosen": next(row["name"] for row in model.trials_ if row["chosen"]),
+        "members": len(model.model_.members),
         "steps": model.n_iter_,
         "seconds": round(took, 1),
     }

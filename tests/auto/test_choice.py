@@ -11,12 +11,13 @@ from autapse import checks
 from autapse.auto import choose, recipe
 from autapse.auto.folds import fold
 from autapse.auto.pool import Pool
+from autapse.auto.recipes import CONV
 from autapse.auto.trial import Job
 from autapse.cli.kind import RunArguments
 from autapse.cli.preset import given_options, preset_of
 from autapse.cli.repeat import command
 from autapse.cli.run import parse_task
-from autapse.tasks import Adding, ArrayTask, OwnSeries
+from autapse.tasks import DSA, HAR, Adding, ArrayTask, Digits, OwnSeries
 from autapse.tasks.stored import Examples
 from autapse.training import RunConfig, fit, train
 
@@ -152,6 +153,7 @@ def test_the_printed_command_gives_the_same_config(own):
         ("--hidden-size=8", "none"),
         ("--steps 100", "none"),
         ("--preset auto --cell lstm", "auto"),
+        ("--preset recipe --cell lstm", "recipe"),
         ("--preset none", "none"),
     ],
 )
@@ -164,8 +166,40 @@ def test_generated_tasks_have_no_preset():
     assert preset_of(Adding(), None, set()) == "none"
 
 
+@pytest.mark.parametrize("task", [HAR(classes=2), DSA(), Digits()], ids=lambda task: task.name)
+def test_built_in_series_have_the_recipe_unless_options_describe_a_network(task):
+    assert preset_of(task, None, {"classes", "seed", "seconds"}) == "recipe"
+    assert preset_of(task, None, {"cell"}) == "none"
+    with pytest.raises(checks.InputError, match=f"preset must be recipe or none for {task.name}: auto is for classes"):
+        preset_of(task, "auto", set())
+
+
+def test_the_recipe_of_a_built_in_task_follows_its_training_data():
+    config = recipe(Digits(), training={"seed": 1})
+    assert (config.reader.front, config.training.batch_size, config.training.select_by) == (CONV, 64, "loss")
+    assert config.training.steps == max(1500, 30 * 1197 // 64)
+
+
 def test_training_a_choice_twice_gives_the_same_bits(tmp_path):
     x, y = waves(20)
     config = choose(ArrayTask(x, y), seconds=30, training=SHORT | {"steps": 5}).config
     one, two = (train(config, tmp_path / name) for name in "ab")
     assert one.test == two.test
+
+
+@pytest.mark.parametrize(
+    ("model", "members"), [({}, 4), ({"members": 2}, 2), ({"streaming": True}, 1)], ids=["time", "given", "streaming"]
+)
+def test_time_that_is_left_is_used_for_further_networks(monkeypatch, model, members):
+    """A step takes 1 ms, and the last training has 1000 s: there is time for more than enough networks."""
+    monkeypatch.setattr("autapse.auto.choice.seconds_per_step", lambda *_: 1e-3)
+    choice = choose(ArrayTask(*waves(6)), seconds=1000, model=model)
+    assert choice.config.reader.members == members
+    assert ("4 networks that answer together" in choice.reason) == (members == 4)
+
+
+def test_steps_come_before_further_networks(monkeypatch):
+    monkeypatch.setattr("autapse.auto.choice.seconds_per_step", lambda *_: 1.0)
+    config = choose(ArrayTask(*waves(6)), seconds=1000).config
+    assert config.reader.members == 1
+    assert 0 < config.training.steps <= 850

@@ -53,3 +53,10 @@ def test_a_search_divides_the_training_series_by_itself():
     rows = dict(look(small, search=True).rows())
     assert rows["splits"] == "80 for training, also for 4-fold cross-validation; 20 for the test"
     assert dict(look(large, search=True).rows())["splits"] == "640 for training, 160 for validation, 200 for the test"
+
+
+def test_values_whose_squares_are_too_large_for_float32():
+    x = 1e30 * np.random.default_rng(0).normal(size=(10, 5, 1)).astype(np.float32)
+    seen = look(ArrayTask(x, ["a", "b"] * 5, test_share=0.0))
+    assert seen.deviations == pytest.approx([x.astype(np.float64).std()], rel=1e-6)
+    assert dict(seen.rows())["scale"].startswith(f"{seen.means[0]:.3g} ± {seen.deviations[0]:.2g}")

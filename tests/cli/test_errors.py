@@ -230,10 +230,10 @@ def test_a_finished_run_may_be_damaged(capsys, run, tmp_path):
 
 
 def test_a_full_disk_keeps_the_last_checkpoint(tmp_path):
-    """Files may grow to 4 kB, so the first checkpoint fits and later ones, with an optimizer's state, do not."""
+    """Files may grow to 5 kB, so the first checkpoint fits and later ones, with an optimizer's state, do not."""
 
     def limit():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
 
     words = ["run", "adding", *SMALL, "--hidden-size", "3", "--checkpoint-seconds", "0", "--out", "full"]
     done = autapse(*words, cwd=tmp_path, preexec_fn=limit)

@@ -53,6 +53,24 @@ def test_rows_of_a_sequence_may_lie_apart_and_are_ordered_by_time(tmp_path):
     assert found.inputs[1].tolist() == [[9]]
 
 
+@pytest.mark.parametrize("name", ["", "Unnamed: 0"])
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_column_without_a_name_that_counts_the_rows_is_not_a_channel(tmp_path, name, first):
+    """As pandas writes a table with its index."""
+    header, *rows = CSV.splitlines()
+    text = "\n".join([f"{name},{header}", *(f"{first + n},{row}" for n, row in enumerate(rows))])
+    found = read_csv(csv_file(tmp_path, text + "\n"))
+    assert found.channels == ("x", "y")
+    assert found.inputs[0].tolist() == [[1, 10], [2, 20]]
+    other = read_csv(csv_file(tmp_path, text.replace(f"\n{first},", f"\n{first + 7},") + "\n"))  # it does not count
+    assert other.channels == (name, "x", "y")
+
+
+def test_a_wide_table_may_count_its_rows(tmp_path):
+    found = read_csv(csv_file(tmp_path, ",t1,t2,t3,target\n0,5,6,7,a\n1,8,9,10,b\n"))
+    assert [one.tolist() for one in (found.inputs[0], found.inputs[1])] == [[[5], [6], [7]], [[8], [9], [10]]]
+
+
 def test_without_a_time_column_rows_stay_as_they_are(tmp_path):
     found = read_csv(csv_file(tmp_path, "sequence,x,target\n1,3,0\n1,1,0\n1,2,0\n"))
     assert found.inputs[0].tolist() == [[3], [1], [2]]
@@ -123,7 +141,8 @@ def test_integers_and_text_are_classes_and_other_numbers_are_not(tmp_path, targe
         ("2,20", "2,2O", ", line 3, column 'y': '2O' is not a finite number."),
         ("2,20", "2,", ", line 3, column 'y': the cell is empty."),
         ("2,20", "2,nan", ", line 3, column 'y': 'nan' is not a finite number."),
-        ("2,20", "2,1e39", ", line 3, column 'y': '1e39' is not a finite number."),
+        ("2,20", "2,1e39", ", line 3, column 'y': '1e39' is too large: numbers must be below 3.4e38."),
+        ("2,20", "2,-inf", ", line 3, column 'y': '-inf' is not a finite number.\n"),
         ("2,20", "2", ", line 3: it has 4 cells, but the header has 5."),
         ("1,2,20", "late,2,20", ", line 3, column 'step': 'late' is not a finite number."),
         ("1,2,20", "0,2,20", ", line 3, column 'step': 0 is there twice in a sequence."),
@@ -135,7 +154,7 @@ def test_integers_and_text_are_classes_and_other_numbers_are_not(tmp_path, targe
 )
 def test_csv_errors_name_line_and_column(tmp_path, old, new, reason):
     assert old in CSV
-    assert complaint(read_csv, csv_file(tmp_path, CSV.replace(old, new, 1))).startswith(reason)
+    assert (complaint(read_csv, csv_file(tmp_path, CSV.replace(old, new, 1))) + "\n").startswith(reason)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +172,7 @@ def test_csv_without_content(tmp_path, text, reason):
 def test_csv_that_is_not_text(tmp_path):
     path = tmp_path / "own.csv"
     path.write_bytes(b"sequence,\xff")
-    assert complaint(read_csv, path) == ", byte 9: it is not UTF-8 text."
+    assert complaint(read_csv, path) == ", byte 9: it is not UTF-8 text. Save it as UTF-8 (in Excel: CSV UTF-8)."
 
 
 # .npz
@@ -210,7 +229,7 @@ def with_nan(array: np.ndarray, *place: int) -> np.ndarray:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"inputs": None}, " has no array 'inputs'; its arrays are targets."),
+        ({"inputs": None}, " has no array 'inputs'; its arrays are targets. It must have inputs and targets."),
         ({"targets": None, "target": CLASSES}, " has no array 'targets'; its arrays are inputs, target. Did you mean"),
         (
             {"inputs": INPUTS[0, 0]},

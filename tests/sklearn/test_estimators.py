@@ -474,3 +474,43 @@ def test_without_scikit_learn_one_line_says_what_to_install(monkeypatch):
     with pytest.raises(ImportError) as error:
         import autapse.sklearn  # noqa: F401
     assert str(error.value) == "autapse.sklearn needs scikit-learn: pip install 'autapse[sklearn]'"
+
+
+class Frame:
+    """As much of a data frame as estimators use."""
+
+    def __init__(self, **columns) -> None:
+        self.named = {name: np.asarray(values) for name, values in columns.items()}
+        self.columns = list(self.named)
+        self.shape = (len(self.named[self.columns[0]]), len(self.columns))
+
+    def __getitem__(self, name):
+        return self.named[name]
+
+
+def test_data_frames_have_a_row_per_step_and_their_columns_are_matched_by_name(tmp_path):
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=(length, 2)) for length in (5, 7, 6, 5, 9, 5)]
+    frames = [Frame(u=one[:, 0], v=one[:, 1]) for one in arrays]
+    swapped = [Frame(v=one[:, 1], other=one[:, 0], u=one[:, 0]) for one in arrays]
+    y = ["a", "b"] * 3
+    model = RecurrentClassifier(preset="none", steps=3, hidden_size=4, random_state=0).fit(frames, y)
+    plain = RecurrentClassifier(preset="none", steps=3, hidden_size=4, random_state=0, layout="ntc").fit(arrays, y)
+    expected = plain.predict_proba(arrays)
+    assert model.model_.channels == ("u", "v")
+    model.save(tmp_path / "model")
+    for one in (model, RecurrentClassifier.load(tmp_path / "model")):
+        assert np.array_equal(one.predict_proba(frames), expected)
+        assert np.array_equal(one.predict_proba(swapped), expected)
+    assert not hasattr(model.fit([one.T for one in arrays], y), "channel_names_in_")
+
+
+def test_a_data_frame_without_a_channel_is_an_error():
+    frames = [Frame(u=[1.0, 2.0], v=[3.0, 4.0]) for _ in range(4)]
+    model = RecurrentClassifier(preset="none", steps=1, hidden_size=2).fit(frames, ["a", "b"] * 2)
+    with pytest.raises(
+        checks.InputError, match=r"X\[0\] must have a column for every channel, also 'v'; got \['u', 'w'\]"
+    ):
+        model.predict([Frame(u=[1.0], w=[2.0])])
+    with pytest.raises(checks.InputError, match=r"X\[0\]: column u must be an array of numbers; got 'ndarray'"):
+        model.predict([Frame(u=["x"], v=[2.0])])

@@ -701,6 +701,13 @@ def test_few_series_are_enough_only_from_three_on(tmp_path):
         OwnSeries(path=two).signature()
 
 
+def test_a_file_of_one_class_has_nothing_to_learn(tmp_path):
+    rows = "".join(f"{n},{n},walk\n" for n in range(6))
+    (tmp_path / "own.csv").write_text(f"sequence,x,target\n{rows}")
+    with pytest.raises(InputError, match=r"own\.csv must have series of at least two classes; got .only 'walk'"):
+        OwnSeries(path=str(tmp_path / "own.csv")).signature()
+
+
 def test_files_that_do_not_belong_together_are_refused(tmp_path):
     inputs, random = np.ones((6, 4, 2)), np.random.default_rng(0)
     for name, width, channels in (("a", 1, 2), ("b", 3, 2), ("c", 1, 1)):

@@ -91,6 +91,8 @@ def test_pairs_are_recognised(tmp_path, name, content, expected):
     (tmp_path / name).write_text(content)
     assert has_pairs(tmp_path / name) is expected
     assert not has_pairs(tmp_path / "no.tsv")
+    (tmp_path / "empty.csv").touch()
+    assert not has_pairs(tmp_path / "empty.csv")
 
 
 # Tasks ----------------------------------------------------------------------------------------------------------------

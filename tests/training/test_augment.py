@@ -1,5 +1,7 @@
 """Random changes of training sequences: what each does to values, lengths and targets."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -37,10 +39,15 @@ def test_a_setting_that_means_nothing_is_an_error(text, message):
         TrainingConfig(augment=text)
 
 
+def reader(inputs: torch.nn.Module) -> SimpleNamespace:
+    """As much of a model as is changed."""
+    return SimpleNamespace(members=[SimpleNamespace(inputs=inputs)])
+
+
 def test_jitter_has_its_deviation_in_half_of_the_sequences_and_only_in_training():
     torch.manual_seed(0)
     inputs = torch.nn.Identity()
-    model = type("Model", (), {"inputs": inputs})()
+    model = reader(inputs)
     x = torch.zeros(400, 50, 2)
     with changed_inputs(model, only(jitter=0.3)):
         changed = inputs(x)
@@ -53,7 +60,7 @@ def test_jitter_has_its_deviation_in_half_of_the_sequences_and_only_in_training(
 def test_scaling_multiplies_a_channel_by_one_factor():
     torch.manual_seed(0)
     inputs = torch.nn.Identity()
-    model = type("Model", (), {"inputs": inputs})()
+    model = reader(inputs)
     x = torch.rand(50, 20, 3) + 1
     with changed_inputs(model, only(scaling=0.2)):
         factors = inputs(x) / x

@@ -24,12 +24,13 @@ from autapse.training.log import Quiet, Show
 from autapse.training.loop import threads
 
 SECONDS = 120.0
-SEARCH = 0.4  # of the time, for the search
+SEARCH = 0.3  # of the time, for the search
 MARGIN = 0.85  # of the time that is left, for the steps of the last training: the rest absorbs what slows it down
 STEPS = (400, 200, 100)  # of one trial, as time allows: fewer tell nothing
 SLOWER = 1.2  # than the recipe, for the slower candidates and the start of the helpers
 FASTER = 0.75  # of the time with one thread, that several threads must take to be used
 SMALLEST = 8  # training sequences, below which nothing is compared
+MEMBERS = 4  # networks that are trained at most: more help little, and make the model large
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +113,8 @@ def choose(
     trials = [Trial(one, one.config.task.signature()) for one in field]
     best, reason = _search(trials, fold(data, seed), start, seconds, show or Quiet())
     config = _last_training(best, data, start + seconds - time.time(), runs, fixed)
+    if config.reader.members > 1:
+        reason += f"; {config.reader.members} networks that answer together"
     return Choice(config, replace(seen, reasons=(*seen.reasons, reason)), tuple(trials), best.candidate.name, reason)
 
 
@@ -167,17 +170,23 @@ def _plan(trials: int, folds: int, most: int, affordable: float) -> tuple[int, i
 
 
 def _last_training(best: Trial, data: Examples, left: float, runs: int, fixed: set[str]) -> RunConfig:
-    """The config of the winner, with as many steps as the time allows."""
+    """The config of the winner, with as many networks and steps as the time allows.
+
+    A further network is worth a quarter of the steps.
+    """
     config, time_each = best.candidate.config, max(left, 1.0) / runs
     if fixed & {"steps", "epochs"}:
         return config
     job = Job(model=config.reader, training=config.training, signature=best.signature, fold=0, until=0.0)
     with threads(1):
         step, chosen = seconds_per_step(job, data.data()), config.training.threads
-    short = step * config.training.steps > MARGIN * time_each  # one thread does not finish
-    if short and torch.get_num_threads() > 1 and "threads" not in fixed:
+    if torch.get_num_threads() > 1 and "threads" not in fixed:
         together = seconds_per_step(job, data.data())
         step, chosen = (together, None) if together < FASTER * step else (step, chosen)
-    steps = max(1, min(config.training.steps, int(MARGIN * time_each / step)))
+    affordable, members = MARGIN * time_each / step, 1
+    if "members" not in fixed and not config.reader.streaming:  # one network is enough for a device
+        members = max(1, min(MEMBERS, round(affordable / config.training.steps)))
+    steps = max(1, min(config.training.steps, int(affordable / members)))
     limits: dict[str, Any] = {"steps": steps, "seconds": round(time_each, 1), "threads": chosen}
-    return replace(config, training=replace(config.training, **limits))
+    model = config.reader if members == 1 else replace(config.reader, members=members)
+    return replace(config, model=model, training=replace(config.training, **limits))

@@ -107,8 +107,7 @@ def look(task: OwnData, seed: int = 0, search: bool = False) -> Look:
     folded = fold(whole, seed) if search else None
     held = held_out(whole, task.validation, seed) if folded is None else folded.fold == 0
     values, lengths = train.inputs.values, train.inputs.lengths
-    with np.errstate(invalid="ignore"):
-        means, deviations = np.nanmean(values, axis=0), np.nanstd(values, axis=0)
+    means, deviations = _moments(values)
     return Look(
         kind=task.kind,
         train=len(train),
@@ -119,8 +118,8 @@ def look(task: OwnData, seed: int = 0, search: bool = False) -> Look:
         classes=_counts(train.targets, train.labels),
         lengths=(int(lengths.min()), int(np.median(lengths)), int(lengths.max())),
         missing=float(np.isnan(values).mean()),
-        means=tuple(means.astype(float).tolist()),
-        deviations=tuple(deviations.astype(float).tolist()),
+        means=means,
+        deviations=deviations,
         targets=() if train.labels else _of_targets(task, dense(train.targets)),
         series_spread=scale_range(train.inputs),
         reasons=task.input_scaling().reasons,
@@ -137,8 +136,15 @@ def _counts(targets: np.ndarray | Ragged, labels: tuple[str, ...]) -> dict[str, 
 
 def _of_targets(task: OwnData, values: np.ndarray) -> tuple[tuple[str, float, float], ...]:
     names = getattr(task, "target_column", ()) or [str(n) for n in range(1, values.shape[1] + 1)]
-    means, deviations = np.nanmean(values, axis=0).tolist(), np.nanstd(values, axis=0).tolist()
-    return tuple(zip(names, means, deviations, strict=True))
+    return tuple(zip(names, *_moments(values), strict=True))
+
+
+def _moments(values: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """The mean and the deviation of each column. The square of a large number needs float64."""
+    columns = (values[:, n].astype(np.float64) for n in range(values.shape[1]))  # one by one, to save memory
+    both = [(float(np.nanmean(column)), float(np.nanstd(column))) for column in columns]
+    means, deviations = zip(*both, strict=True)
+    return means, deviations
 
 
 def with_deviation(mean: float, deviation: float) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from autapse import checks
+from autapse.tasks import Task
 from autapse.tasks.own import OwnData
 from autapse.training.config import RunConfig, TrainingConfig
 from autapse.training.model_config import ModelConfig
@@ -18,17 +19,18 @@ PER_STEP = ("tagging", "regression per step")
 
 
 def recipe(
-    task: OwnData, *, model: Mapping[str, Any] | None = None, training: Mapping[str, Any] | None = None
+    task: Task, *, model: Mapping[str, Any] | None = None, training: Mapping[str, Any] | None = None
 ) -> RunConfig:
     """The settings for a task, without a search.
 
     Args:
-        task: a task with your own data.
+        task: a task with classes or values of series: your own data, or a built-in task such as har.
         model: settings of the network that are kept as they are, by name.
         training: settings of the training that are kept as they are, by name.
 
     Returns:
-        A config whose sizes follow the data. `task.validation` decides whether it trains on all training data.
+        A config whose sizes follow the data. With validation data, the weights with the lowest validation loss are
+        kept, otherwise the last ones.
 
     >>> import numpy as np
     >>> from autapse.tasks import ArrayTask
@@ -36,11 +38,13 @@ def recipe(
     >>> config.reader.front, config.training.batch_size, config.training.seed
     ('conv:steps=300', 8, 3)
     """
-    train, _ = task.both()
+    given = training or {}
+    size = len(task.both()[0] if isinstance(task, OwnData) else task.split("train", given.get("seed", 0)))
+    kept = {"select_by": "loss" if getattr(task, "validation", True) else "last"}
     return RunConfig(
         task=task,
         model=_make(ModelConfig, model_settings(task.kind, model or {}), model),
-        training=_make(TrainingConfig, training_settings(task.kind, len(train)), training),
+        training=_make(TrainingConfig, training_settings(task.kind, size) | kept, training),
     )
 
 
@@ -67,7 +71,6 @@ def training_settings(kind: str, size: int) -> dict[str, Any]:
         "warmup": 0.25,
         "label_smoothing": 0.0 if "regression" in kind else 0.1,
         "augment": "jitter=0.05",
-        "select_by": "last",
         "threads": 1,
     }
 

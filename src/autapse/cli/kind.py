@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar
 
 import tyro
 from tyro.conf import OmitArgPrefixes
 
 from autapse import checks
 from autapse.tasks import Task
+from autapse.tasks.base import Preset
 from autapse.training.config import RunConfig, TrainingConfig
 from autapse.training.defaults import Defaults
 from autapse.training.model_config import CellConfig, model_config
@@ -19,7 +20,6 @@ from autapse.training.model_config import CellConfig, model_config
 if TYPE_CHECKING:
     from autapse.training.summary import Summary
 
-Preset = Literal["auto", "none"]
 T = TypeVar("T", bound=Task)
 M = TypeVar("M", bound=CellConfig)
 
@@ -49,8 +49,9 @@ class RunArguments(Train[T], Generic[T, M]):
 
     model: OmitArgPrefixes[M]
     preset: Preset | None = None
-    """auto: choose the settings by the data. none: use the settings as they are. By default auto for your own data,
-    unless --steps, --epochs or an option of the network is given."""
+    """auto: choose the settings by the data. recipe: settings that are good for many sets of series. none: use the
+    settings as they are. By default auto for your own data, recipe for har, dsa and digits, and none for other tasks;
+    none if --steps, --epochs or an option of the network is given."""
     seeds: int = 1
     """Train this many times with different seeds, and print the mean score and its standard deviation."""
 

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autapse.cli.kind import Preset, RunKind
+from autapse import checks
+from autapse.cli.kind import RunKind
 from autapse.tasks import Archive, Forecast, OwnPairs, OwnSequences, OwnSeries, OwnTrees, Task
+from autapse.tasks.base import Preset
 from autapse.tasks.own import OwnData
 from autapse.training.config import RunConfig
 from autapse.training.model_config import ModelConfig
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from autapse.auto import Choice, Look
 
 OF_A_FILE: tuple[type[Task], ...] = (OwnSeries, Forecast, OwnPairs, OwnSequences, OwnTrees)
-ENDS_SEARCH = {"steps", "epochs", *(field.name for field in dataclasses.fields(ModelConfig))} - {"streaming"}
+ENDS_SEARCH = {"steps", "epochs", *(field.name for field in dataclasses.fields(ModelConfig))} - {"streaming", "members"}
 
 
 class OwnDataKind(RunKind):
@@ -37,10 +39,14 @@ def given_options(words: list[str]) -> set[str]:
 
 
 def preset_of(task: Task, chosen: Preset | None, given: set[str]) -> Preset:
-    """The preset: the one that was chosen; otherwise auto for one's own data, unless options describe a network."""
-    if chosen is not None:
-        return chosen
-    return "auto" if isinstance(task, OwnData) and not given & ENDS_SEARCH else "none"
+    """The preset: the one that was chosen; otherwise that of the task, unless options describe a network."""
+    if chosen is None:
+        return "none" if given & ENDS_SEARCH else task.preset
+    possible = {"none": ["none"], "recipe": ["recipe", "none"], "auto": ["auto", "recipe", "none"]}[task.preset]
+    if chosen not in possible:
+        why = "auto is for classes and values to predict in your own data"
+        checks.fail("preset", f"be {' or '.join(possible)} for {task.name}: {why}", chosen)
+    return chosen
 
 
 def run_name(task: Task) -> str:

@@ -54,15 +54,14 @@ def main(words: list[str]) -> int:
     given = given_options(words)
     preset = preset_of(args.task, args.preset, given)
     if preset == "auto":
-        if not isinstance(args.task, OwnData):
-            rule = f"be none for {args.task.name}: auto is for classes and values to predict in your own data"
-            checks.fail("preset", rule, preset)
         one_process_only("run --preset auto", "--preset none")
     kind = kind_of(args.task)
     config = kind.settled(RunConfig(task=args.task, model=args.model, training=args.training), given)
+    if preset == "recipe":
+        config = _by_recipe(config, given)
     with speaking_for_all() as console:
         choice = None
-        if preset == "none":
+        if preset != "auto":
             kind.print_look(console, config)
         else:
             if args.out is not None and args.out.exists():
@@ -82,6 +81,19 @@ def main(words: list[str]) -> int:
     return 0
 
 
+def _by_recipe(config: RunConfig, given: set[str]) -> RunConfig:
+    """The recipe, with the options that were given."""
+    from autapse.auto import recipe
+
+    model, training = _given(config, given)
+    return recipe(config.task, model=model, training=training)
+
+
+def _given(config: RunConfig, given: set[str]) -> tuple[dict[str, Any], ...]:
+    """The settings of the network and of the training that were given."""
+    return tuple({n: v for n, v in vars(part).items() if n in given} for part in (config.model, config.training))
+
+
 def _chosen(config: RunConfig, given: set[str], seeds: int, console: Any) -> Choice:
     """Choose the settings by the data, and print how."""
     from autapse.auto import choose, look
@@ -90,7 +102,7 @@ def _chosen(config: RunConfig, given: set[str], seeds: int, console: Any) -> Cho
 
     assert isinstance(config.task, OwnData)
     print_look(console, look(config.task, config.training.seed, search=True))
-    model, training = ({n: v for n, v in vars(part).items() if n in given} for part in (config.model, config.training))
+    model, training = _given(config, given)
     choice = choose(
         config.task,
         seconds=config.training.seconds or SECONDS,

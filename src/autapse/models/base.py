@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -80,6 +81,8 @@ class SequenceModel(Model):
     """Whether the outputs are logits of classes, rather than values."""
     plain: ClassVar[bool] = False
     """Whether the model has no front end, and the head reads the layer's output as it is."""
+    joins: ClassVar[bool] = False
+    """Whether several models of this kind can answer together."""
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         """The arguments are the same for all models, so they are explained once."""
@@ -124,6 +127,7 @@ class SequenceModel(Model):
         where: dict[str, Any] = {"device": device, "dtype": dtype}
         self._check_plain(front=front != NONE and front, readout=readout != LAST and readout, output_norm=output_norm)
         self.streaming = checks.boolean("streaming", streaming)
+        self.others = nn.ModuleList()
         self.inputs = Inputs(
             input_size,
             vocabularies,
@@ -212,16 +216,65 @@ class SequenceModel(Model):
 
     def layers(self) -> list[Recurrent]:
         """The recurrent layers."""
-        return [self.layer]
+        return [member.layer for member in self.members]
+
+    # Several models that answer together ----------------------------------------------------------------------------
+
+    @property
+    def members(self) -> list[SequenceModel]:
+        """The models that answer together: this one, and those that joined it."""
+        return [self, *self.others]
+
+    def join(self, others: Iterable[SequenceModel]) -> Self:
+        """Let further models answer together with this one: the mean of their probabilities, or of their values.
+
+        In training, each of them learns by itself.
+
+        Args:
+            others: models of the same kind and the same sizes, with initial weights of their own.
+
+        Returns:
+            This model. Its parameters are those of all.
+
+        >>> one, two = (autapse.models.Classifier("gru", 3, 2, hidden_size=8) for _ in range(2))
+        >>> x = torch.randn(4, 7, 3)
+        >>> mean = (one.predict_proba(x) + two.predict_proba(x)) / 2
+        >>> bool(torch.allclose(one.join([two]).predict_proba(x), mean))
+        True
+        """
+        self.others = nn.ModuleList(others)
+        if self.others and not self.joins:
+            checks.fail("members", f"be 1 for a {type(self).__name__}", len(self.members))
+        if self.others and any(layer.learns_draws for layer in self.layers()):
+            checks.fail("members", "be 1 for a cell that draws random numbers", len(self.members))
+        return self
+
+    def together(self, outputs: Sequence[Tensor]) -> Tensor:
+        """The output of all members, from that of each. In training they stay apart, [members, ...]."""
+        if len(outputs) == 1:
+            return outputs[0]
+        each = torch.stack(list(outputs))
+        if self.training:
+            return each
+        return each.log_softmax(-1).logsumexp(0) - math.log(len(each)) if self.has_classes else each.mean(0)
+
+    def apart(self, output: Any) -> list[Any]:
+        return list(output) if self.others else [output]
 
     def at_end(self, x: Tensor, lengths: Any = None, keys: Any = None) -> Tensor:  # [B, T, D] -> [B, output_size]
         """The head on what the readout gives for each sequence; by default the output at its last step."""
+        return self.together([member._own_at_end(x, lengths, keys) for member in self.members])
+
+    def at_each(self, x: Tensor, lengths: Any = None, keys: Any = None) -> Tensor:  # [B, T, D] -> [B, T, output_size]
+        """The head on the last layer's output at every step."""
+        return self.together([member._own_at_each(x, lengths, keys) for member in self.members])
+
+    def _own_at_end(self, x: Tensor, lengths: Any, keys: Any) -> Tensor:
         read, lengths, single = self._prepared(x, lengths)
         scores = self._headed(self._read_at_end(read, lengths, keys))
         return scores[0] if single else scores
 
-    def at_each(self, x: Tensor, lengths: Any = None, keys: Any = None) -> Tensor:  # [B, T, D] -> [B, T, output_size]
-        """The head on the last layer's output at every step."""
+    def _own_at_each(self, x: Tensor, lengths: Any, keys: Any) -> Tensor:
         read, lengths, single = self._prepared(x, lengths)
         scores = self._headed(self._run(read, lengths, keys)[0], lengths)
         return scores[0] if single else scores

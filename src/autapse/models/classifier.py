@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -18,6 +18,8 @@ class Classifier(SequenceModel):
     >>> model(torch.zeros(4, 64, 1)).shape
     torch.Size([4, 10])
     """
+
+    joins: ClassVar[bool] = True
 
     def forward(self, x: Tensor, lengths: Any = None, keys: Any = None) -> Tensor:  # [B, T, D] -> [B, classes]
         return self.at_end(x, lengths, keys)

@@ -127,6 +127,7 @@ class MemoryNetwork(SequenceModel):
         self.head = nn.Linear(self.size, checks.integer("output_size", output_size, minimum=1), **where)
         self.front = self.readout = self.front_readout = self.output_norm = None
         self.streaming = False
+        self.others = nn.ModuleList()
 
     def _make_reader(self, cell: Network, hidden_size: Any, stack: dict[str, Any], initialisation: str) -> Recurrent:
         if isinstance(cell, Recurrent):

@@ -56,6 +56,22 @@ class Model(nn.Module):
         """
         return self(x, lengths), None
 
+    @property
+    def members(self) -> list[Any]:
+        """The models that answer together; by default this one alone."""
+        return [self]
+
+    def apart(self, output: Any) -> list[Any]:
+        """What each of several models that answer together put out in training; by default there is one.
+
+        Args:
+            output: what `forward` returned in training mode.
+
+        Returns:
+            One output per model. The loss is the mean of their losses.
+        """
+        return [output]
+
     def start_from(self, train: Batches, validation: Batches) -> float | None:
         """Compute initial weights from the training data, before the first training step; by default none.
 

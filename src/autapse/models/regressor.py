@@ -26,6 +26,7 @@ class Regressor(SequenceModel):
     """
 
     has_classes: ClassVar[bool] = False
+    joins: ClassVar[bool] = True
 
     target_mean: Tensor
     target_scale: Tensor

@@ -45,11 +45,7 @@ class ModelStream:
 
     def reset(self) -> None:
         """Start a new sequence, with the present weights of the model."""
-        model = self._model
-        self._layer = model.layer.stream(self.batch_size)
-        self._front = None if model.front is None else model.front.stream(self.batch_size)
-        self._before: Tensor | None = None  # raw values of the step before
-        self._states: dict[str, State] = {}  # of the readouts
+        self._members = [_MemberStream(member, self.batch_size) for member in self._model.members]
         self._output: Tensor | None = None
         self.position = 0
 
@@ -61,7 +57,7 @@ class ModelStream:
         was_training = model.training
         model.eval()
         try:
-            self._output = self._advance(raw)
+            self._output = model.in_unit(model.together([member(raw) for member in self._members]))
         finally:
             model.train(was_training)
         self.position += 1
@@ -77,7 +73,18 @@ class ModelStream:
         answer = self._model.meaning(self._output.cpu())
         return answer[0] if self.batch_size == 1 else answer
 
-    def _advance(self, raw: Tensor) -> Tensor:  # [B, D] -> [B, K]
+
+class _MemberStream:
+    """What the head of one of the models that answer together gives after each step."""
+
+    def __init__(self, model: Any, batch_size: int) -> None:
+        self._model = model
+        self._layer = model.layer.stream(batch_size)
+        self._front = None if model.front is None else model.front.stream(batch_size)
+        self._before: Tensor | None = None  # raw values of the step before
+        self._states: dict[str, State] = {}  # of the readouts
+
+    def __call__(self, raw: Tensor) -> Tensor:  # [B, D] -> [B, K]
         model = self._model
         x, complete = self._inputs(raw), True
         if self._front is not None:
@@ -87,7 +94,7 @@ class ModelStream:
         features = self._read("layer", model.readout, output, complete)
         if model.front_readout is not None:
             features = torch.cat([features, self._read("front", model.front_readout, x, complete)], dim=-1)
-        scores: Tensor = model.in_unit(model.head_of(features))
+        scores: Tensor = model.head_of(features)
         return scores
 
     def _inputs(self, raw: Tensor) -> Tensor:  # [B, D] -> [B, features]
@@ -114,7 +121,7 @@ def _check_causal(model: Any) -> None:
     """Raise an error if an output depends on later steps."""
     by_series = "scaling by the mean and the deviation of the whole series"
     reasons = [
-        (len(model.layers()) > 1, f"a {type(model).__name__}, which reads whole sequences", ""),
+        (len(model.layers()) > len(model.members), f"a {type(model).__name__}, which reads whole sequences", ""),
         (model.layer.looks_ahead, "a cell that looks ahead", OTHER_CELL),
         (model.layer.bidirectional, "a layer that is bidirectional", STREAMING),
         (model.inputs.by_series, by_series, STREAMING),

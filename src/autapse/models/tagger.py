@@ -20,6 +20,7 @@ class Tagger(SequenceModel):
     """
 
     every_step: ClassVar[bool] = True
+    joins: ClassVar[bool] = True
 
     def forward(self, x: Tensor, lengths: Any = None, keys: Any = None) -> Tensor:  # [B, T, D] -> [B, T, classes]
         return self.at_each(x, lengths, keys)

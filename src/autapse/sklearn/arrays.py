@@ -20,18 +20,23 @@ def read_sequences(estimator: Any, X: Any, *, reset: bool) -> list[np.ndarray]: 
 
     Args:
         estimator: the estimator, with `layout` and, if missing values are allowed, `missing`. Its attributes
-            `n_features_in_`, `n_channels_in_` and `feature_names_in_` are set or compared.
+            `n_features_in_`, `n_channels_in_`, `feature_names_in_` and `channel_names_in_` are set or compared.
         X: an array [n, channels, time], or [n, time] for one channel; or a list of arrays, [channels, time] or [time].
-            With the layout "ntc", time comes before channels.
+            With the layout "ntc", time comes before channels. Or a list of data frames with a row per step and a column
+            per channel; the channels are matched by name.
         reset: set these attributes, rather than compare with them.
     """
     checks.one_of("layout", estimator.layout, AXES)
     table = not is_listed(X) and getattr(X, "ndim", 2) <= 2
+    if reset:
+        vars(estimator).pop("channel_names_in_", None)
+        if is_listed(X) and is_table(X[0]):
+            estimator.channel_names_in_ = np.array([str(name) for name in X[0].columns])
     if table and estimator.fixed_length and (reset or estimator._table):
         array = validate_data(estimator, X, reset=reset, **NUMBERS)  # compares the number of steps
         sequences = [row[:, None] for row in array]
     else:
-        sequences = read_arrays(estimator, X)
+        sequences = read_arrays(estimator, X, names=getattr(estimator, "channel_names_in_", None))
     channels = _channels(sequences)
     if reset:
         estimator.n_channels_in_, estimator._table = channels, table
@@ -44,11 +49,16 @@ def read_sequences(estimator: Any, X: Any, *, reset: bool) -> list[np.ndarray]: 
     return [_trimmed(estimator, n, one) for n, one in enumerate(sequences)]
 
 
-def read_arrays(estimator: Any, X: Any, name: str = "X") -> list[np.ndarray]:  # [T_n, channels] each
-    """The sequences of an argument, with their padding."""
+def read_arrays(
+    estimator: Any, X: Any, name: str = "X", names: np.ndarray | None = None
+) -> list[np.ndarray]:  # [T_n, channels] each
+    """The sequences of an argument, with their padding; of data frames the columns with these names."""
     layout = estimator.layout
     if is_listed(X):
-        return [_listed(f"{name}[{n}]", one, layout) for n, one in enumerate(X)]
+        return [
+            _from_table(f"{name}[{n}]", one, names) if is_table(one) else _listed(f"{name}[{n}]", one, layout)
+            for n, one in enumerate(X)
+        ]
     if getattr(X, "ndim", 2) > 3:
         checks.fail(name, f"have shape {AXES[layout]} or [n, time], or be a list", X.shape, kind=checks.ShapeError)
     array = check_array(X, input_name=name, estimator=estimator, allow_nd=True, **NUMBERS)
@@ -72,6 +82,26 @@ def _nested_shape(value: Any) -> tuple[int, ...]:
         shape.append(len(value))
         value = value[0] if len(value) else None
     return tuple(shape)
+
+
+def is_table(one: Any) -> bool:
+    """Whether a sequence is a data frame of pandas or polars."""
+    return hasattr(one, "columns") and hasattr(one, "__getitem__")
+
+
+def _from_table(name: str, table: Any, known: np.ndarray | None) -> np.ndarray:  # [T, channels]
+    """A data frame: its rows are steps. Its columns are those of the training data, in their order."""
+    there = {str(column): column for column in table.columns}
+    if len(there) < len(table.columns):
+        checks.fail(name, "have columns with different names", list(map(str, table.columns)))
+    wanted = list(there) if known is None else known.tolist()
+    absent = [column for column in wanted if column not in there]
+    if absent:
+        rule = f"have a column for every channel, also {', '.join(map(repr, absent))}"
+        checks.fail(name, rule, list(there), checks.closest(absent[0], there))
+    return np.stack(
+        [_listed(f"{name}: column {column}", table[there[column]], "ntc")[:, 0] for column in wanted], axis=1
+    )
 
 
 def _listed(name: str, one: Any, layout: str) -> np.ndarray:  # [T, channels]

@@ -73,7 +73,13 @@ class RecurrentEstimator(BaseEstimator):  # type: ignore[misc]
     random_state: Any = None
     device: str = "cpu"
 
-    kept: ClassVar[tuple[str, ...]] = ("n_features_in_", "n_channels_in_", "feature_names_in_", "_table")
+    kept: ClassVar[tuple[str, ...]] = (
+        "n_features_in_",
+        "n_channels_in_",
+        "feature_names_in_",
+        "channel_names_in_",
+        "_table",
+    )
     """Attributes that are saved beside the model."""
     fixed_length: ClassVar[bool] = True
     """Whether the rows of a two-dimensional X must be as long as in `fit`."""

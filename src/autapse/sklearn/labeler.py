@@ -20,7 +20,8 @@ class SequenceLabeler(SeriesEstimator):
     """Label every step of time series with a recurrent network.
 
     X is an array [n, channels, time], or [n, time] for one channel; or a list of arrays [channels, time], if lengths
-    differ. Arrays may be padded with NaN at the end. y has one class per step: an array [n, time], or a list of arrays.
+    differ; or a list of data frames with a row per step and a column per channel, which is matched by name. Arrays may
+    be padded with NaN at the end. y has one class per step: an array [n, time], or a list of arrays.
     After `fit`, the model is in `model_`, the classes in `classes_`, the training loss at every tenth step in
     `loss_curve_`, and the number of updates in `n_iter_`.
 

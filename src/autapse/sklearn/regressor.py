@@ -20,7 +20,8 @@ class RecurrentRegressor(RegressorMixin, SeriesEstimator):  # type: ignore[misc]
     """Predict values for time series with a recurrent network.
 
     X is an array [n, channels, time], or [n, time] for one channel; or a list of arrays [channels, time], if lengths
-    differ. Arrays may be padded with NaN at the end. After `fit`, the model is in `model_`, the training loss at every
+    differ; or a list of data frames with a row per step and a column per channel, which is matched by name. Arrays may
+    be padded with NaN at the end. After `fit`, the model is in `model_`, the training loss at every
     tenth step in `loss_curve_`, and the number of updates in `n_iter_`.
 
     >>> X = np.random.default_rng(0).normal(size=(60, 30))  # 60 series, one channel, 30 steps

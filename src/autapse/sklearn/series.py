@@ -102,8 +102,7 @@ class SeriesEstimator(RecurrentEstimator):
         from autapse import auto
 
         if self.preset == "recipe" or not search:
-            best = {"select_by": "loss"} if self.validation else {}  # the recipe keeps the last weights
-            return auto.recipe(task, model=model, training=best | training)
+            return auto.recipe(task, model=model, training=training)
         fixed = {"differences": self.differences is not None, "scaling": self.scaling != "auto"}
         choice = auto.choose(
             task,
@@ -129,6 +128,7 @@ class SeriesEstimator(RecurrentEstimator):
             scaling=self.scaling,
             missing=self.missing,
             differences=bool(self.differences),
+            channels=tuple(map(str, getattr(self, "channel_names_in_", ()))),
         )
 
     def _given(self) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -18,6 +18,8 @@ from autapse.training.checkpoint import Snapshot, load_weights, packed, read_fil
 from autapse.training.environment import Environment
 from autapse.training.model import make_model
 
+OPTIONAL = {"feature_names_in_", "channel_names_in_"}  # attributes of estimators that got names
+
 
 @dataclass(frozen=True)
 class Saved:
@@ -83,10 +85,10 @@ def load(kind: type[Any], path: Path, device: str, trust: bool) -> Any:
 
 def _check(attributes: dict[str, Any], names: tuple[str, ...], signature: Signature) -> None:
     """Raise a ValueError if the attributes of an estimator are not those of its class and its model."""
-    if set(attributes) | {"feature_names_in_"} != {*names, "feature_names_in_"}:
+    if set(attributes) | OPTIONAL != {*names} | OPTIONAL:
         raise ValueError(f"an estimator has the attributes {', '.join(names)}, not {', '.join(attributes)}")
     for name, value in attributes.items():
-        kind = np.ndarray if name in ("classes_", "feature_names_in_") else bool if name.startswith("_") else int
+        kind = np.ndarray if name in {"classes_", *OPTIONAL} else bool if name.startswith("_") else int
         if not isinstance(value, kind):
             raise ValueError(f"{name} is {value!r}")
     if attributes["n_channels_in_"] != signature.input_size:

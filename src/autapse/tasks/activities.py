@@ -18,7 +18,7 @@ from autapse.data.formats.hapt import read_hapt
 from autapse.data.formats.har import read_uci_har
 from autapse.data.formats.recordings import Recordings
 from autapse.data.paths import find, source
-from autapse.tasks.base import Kind, Metric, Signature
+from autapse.tasks.base import Kind, Metric, Preset, Signature
 from autapse.tasks.stored import Examples, Parts, Stored, standardisation
 
 Readers = dict[str, Callable[[Path], Recordings]]
@@ -37,6 +37,7 @@ class Activities(Stored):
 
     kind: ClassVar[Kind] = "classification"
     metric: ClassVar[Metric] = "error rate"
+    preset: ClassVar[Preset] = "recipe"
     baseline_text: ClassVar[str] = "always the most frequent activity"
 
     @abstractmethod

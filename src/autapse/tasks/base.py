@@ -40,6 +40,7 @@ Metric = Literal[
 ]
 Split = Literal["train", "validation", "test"]
 Intervals = Literal["quantile", "gaussian", "none"]
+Preset = Literal["auto", "recipe", "none"]
 Transform = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 
 SPLITS: tuple[Split, ...] = get_args(Split)
@@ -260,6 +261,8 @@ class Task(ABC):
     metric: ClassVar[Metric]
     baseline_text: ClassVar[str]
     """What the trivial predictor does."""
+    preset: ClassVar[Preset] = "none"
+    """Where `autapse run` takes the settings from, if no option describes the network."""
     solved: ClassVar[float | None] = None
     """A validation score below this counts as solved; None if the task has no such limit."""
     older: ClassVar[dict[str, Any]] = {}

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from autapse import checks
-from autapse.tasks.base import SPLITS, Data, Generated, Kind, Metric, Split, majority_error
+from autapse.tasks.base import SPLITS, Data, Generated, Kind, Metric, Preset, Split, majority_error
 from autapse.tasks.permuted import Permuted
 
 IMAGES = 1797
@@ -39,6 +39,7 @@ class Digits(Permuted, Generated):
     summary: ClassVar[str] = "name a handwritten digit that is shown pixel by pixel"
     kind: ClassVar[Kind] = "classification"
     metric: ClassVar[Metric] = "error rate"
+    preset: ClassVar[Preset] = "recipe"
     baseline_text: ClassVar[str] = "always the most frequent digit"
     input_size = 1
     output_size = 10

@@ -15,7 +15,7 @@ from autapse.data.formats.timeseries import Series
 from autapse.data.missing import Missing
 from autapse.data.ragged import Ragged
 from autapse.docstrings import inherited
-from autapse.tasks.base import IGNORE, Data, Kind, Metric, Signature, dense
+from autapse.tasks.base import IGNORE, Data, Kind, Metric, Preset, Signature, dense
 from autapse.tasks.scaling import InputScaling, Scaling, choose
 from autapse.tasks.stored import Examples, Parts, Stored, held_out, standardisation
 
@@ -38,6 +38,7 @@ class OwnData(Stored):
     missing: Missing = "error"
     differences: bool = False
 
+    preset: ClassVar[Preset] = "auto"
     older: ClassVar[dict[str, Any]] = {"scaling": "channel"}
 
     def __init_subclass__(cls, **keywords: Any) -> None:

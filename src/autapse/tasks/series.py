@@ -122,7 +122,11 @@ class OwnSeries(OwnData):
             check_count(both, self.test_share, self.validation, self.path)
         else:
             both = _files(train, test, self.layout(), stamp(train), stamp(test))
-        return _understood(self.path, both, self.targets)
+        understood = _understood(self.path, both, self.targets)
+        labels = understood[0].labels
+        if len(labels) == 1:
+            checks.fail(self.path, "have series of at least two classes", f"only {labels[0]!r}")
+        return understood
 
     def _test_path(self) -> Path | None:
         if self.test is not None:

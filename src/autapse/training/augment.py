@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from autapse import checks
 from autapse.models import Model
@@ -54,11 +54,12 @@ def changed_inputs(model: Model, amounts: Amounts) -> Iterator[None]:
             x = x + amounts.jitter * (_chosen(x) & columns) * torch.randn_like(x)
         return x
 
-    hook = cast("nn.Module", model.inputs).register_forward_hook(changed)
+    hooks = [member.inputs.register_forward_hook(changed) for member in model.members]
     try:
         yield
     finally:
-        hook.remove()
+        for hook in hooks:
+            hook.remove()
 
 
 def change_batch(batch: Batch, amounts: Amounts, per_step: bool) -> tuple[Batch, Mixed | None]:

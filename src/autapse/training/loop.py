@@ -223,7 +223,11 @@ class Loop:
         return batch, mixed, self.world.total(self.objective.count(batch))
 
     def _loss(self, batch: Batch, mixed: augment.Mixed | None, count: float, output: Any) -> Tensor:
-        """The mean loss of a batch."""
+        """The mean loss of a batch; for several models that answer together the mean of theirs."""
+        losses = [self._loss_of_one(batch, mixed, count, each) for each in self.model.apart(output)]
+        return losses[0] if len(losses) == 1 else torch.stack(losses).mean()
+
+    def _loss_of_one(self, batch: Batch, mixed: augment.Mixed | None, count: float, output: Any) -> Tensor:
         loss = weighted(self.objective.loss, output, batch.targets, batch.weights) / count
         if mixed is not None:
             other = weighted(self.objective.loss, output, mixed.targets, mixed.weights) / count
@@ -262,7 +266,7 @@ class Loop:
         terms = [each.mean() for each in paid]
         if self.settings.orthogonality:
             terms.append(self.settings.orthogonality * orthogonality(self.model))
-        return torch.stack(terms).sum() if terms else None
+        return torch.stack(terms).sum() / len(self.model.members) if terms else None  # as the loss, a mean over them
 
     def _output(self, batch: Batch, sequences: list[int], call: Callable[..., Any]) -> Tensor:
         keys = {} if self.model.solutions is None else {"keys": sequences}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from autapse import checks
@@ -115,7 +116,8 @@ def _reader(model: ModelConfig, known: Signature, embedding: tuple[int, ...], de
     """A model that reads a sequence and says something about it."""
     targets: dict[str, Any] = {"target_mean": known.target_mean, "target_scale": known.target_scale}
     hops = {name: getattr(model, name) for name in MEMORY} if isinstance(model, AnswererConfig) and model.hops else {}
-    return (MemoryNetwork if hops else MODELS[known.kind])(
+    make = partial(
+        MemoryNetwork if hops else MODELS[known.kind],
         model.cell,
         known.input_size,
         known.output_size,
@@ -136,6 +138,7 @@ def _reader(model: ModelConfig, known: Signature, embedding: tuple[int, ...], de
         **(_forecast(known, known.forecast) if known.forecast else {}),
         **hops,
     )
+    return make().join(make() for _ in range(model.members - 1))
 
 
 def _writer(model: Any, known: Signature, embedding: tuple[int, ...], device: str) -> Model:

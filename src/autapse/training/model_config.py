@@ -8,6 +8,8 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from autapse import checks
 from autapse.tasks import Task
 
+MOST_MEMBERS = 100  # a malicious file must not build networks for hours
+
 
 @dataclass(frozen=True, kw_only=True)
 class StackConfig:
@@ -73,9 +75,13 @@ class ReaderStack(StackConfig):
     """Batch normalisation of the features that the head reads."""
     streaming: bool = False
     """Make everything causal, so that the trained model can read one step at a time."""
+    members: int = 1
+    """Networks that are trained at the same time, each by itself, and answer together: the mean of their probabilities,
+    or of their values."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        checks.integer("members", self.members, minimum=1, maximum=MOST_MEMBERS)
         checks.number("input_noise", self.input_noise, low=0.0)
         if not isinstance(self.front, str):
             checks.fail("front", "be text", self.front, kind=checks.KindError)

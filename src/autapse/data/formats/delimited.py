@@ -30,9 +30,12 @@ Reading = Literal["numbers", "texts", "times"]
 PIECE = 1 << 19  # bytes; the arrays of a piece fit into the cache of a core
 THREADS = min(4, os.cpu_count() or 1)
 DELIMITERS = ";\t,"
+SAVE = "Save it as UTF-8 (in Excel: CSV UTF-8)."
 HEAD = 100  # rows that are looked at first
 WIDEST = 64  # bytes of texts that are compared by numpy
 COMMA_DECIMAL = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
+HUGE = re.compile(r"[+-]?\d*[.,]?\d*[eE]\+?\d+|[+-]?\d{38,}[.,]?\d*")
+INFINITE = ("inf", "infinity")
 UNCLEAR = re.compile(r"[+-]?\d{1,3}[.,]\d{3}")
 _DELIMITER, _NEWLINE, _POINT, _EXPONENT, _QUOTE = range(1, 6)
 
@@ -74,7 +77,7 @@ class Delimited:
         try:
             line = content[begin:end].decode()
         except UnicodeDecodeError as error:
-            raise checks.InputError(f"{path}, byte {begin + error.start}: it is not UTF-8 text.") from None
+            raise checks.InputError(f"{path}, byte {begin + error.start}: it is not UTF-8 text. {SAVE}") from None
         outside = re.sub(r'"[^"]*"', "", line)
         delimiter = next((mark for mark in DELIMITERS if mark in outside), ",")
         try:
@@ -270,7 +273,9 @@ class _Piece:
             reason = f"{cell!r} may be {' or '.join(readings)}. Write thousands without a mark between them"
         elif self.table.point == "," and "." in cell:
             reason += ". Other numbers in the file have a decimal comma"
-        elif value and not any(c.isdigit() for c in cell):
+        elif HUGE.fullmatch(cell):
+            reason = f"{cell!r} is too large: numbers must be below 3.4e38"
+        elif value and cell.strip("+-").lower() not in INFINITE and not any(c.isdigit() for c in cell):
             reason += (
                 ". To use only some columns, name them with --channels; --sequence-column names that of the series"
             )
@@ -445,7 +450,7 @@ def _check_text(table: Delimited, start: int, content: bytes) -> None:
     try:
         content.decode()
     except UnicodeDecodeError as error:
-        raise checks.InputError(f"{table.path}, byte {start + error.start}: it is not UTF-8 text.") from None
+        raise checks.InputError(f"{table.path}, byte {start + error.start}: it is not UTF-8 text. {SAVE}") from None
 
 
 def _swapped(cell: str) -> str:

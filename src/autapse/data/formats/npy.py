@@ -50,8 +50,8 @@ def read_npz(
 def _check_names(there: Sequence[str], path: object, needed: Sequence[str], known: Sequence[str] | None) -> None:
     for name in needed:
         if name not in there:
-            listed, remedy = ", ".join(there), checks.closest(name, there)
-            raise checks.InputError(f"{path} has no array {name!r}; its arrays are {listed}. {remedy}".rstrip())
+            remedy = checks.closest(name, there) or f"It must have {' and '.join(needed)}."
+            raise checks.InputError(f"{path} has no array {name!r}; its arrays are {', '.join(there)}. {remedy}")
     for name in there if known else ():  # if a misspelt `lengths` were ignored, padding would be read as data
         checks.one_of(f"An array's name in {path}", name, known or ())
 

@@ -58,7 +58,7 @@ def has_pairs(path: Path) -> bool:
         rows = list(csv.reader(lines, delimiter="\t" if suffix(path) == ".tsv" else ","))
     except (checks.InputError, OSError, csv.Error):
         return False
-    return all(len(row) == 2 for row in rows) and all(_is_text(cell) for row in rows for cell in row)
+    return bool(rows) and all(len(row) == 2 for row in rows) and all(_is_text(cell) for row in rows for cell in row)
 
 
 def _is_text(cell: str) -> bool:

@@ -26,6 +26,7 @@ Times = Literal["auto", "input", "resample", "ignore"]
 Per = Literal["auto", "series", "step"]
 
 ORDER = ("time", "step")
+UNNAMED = ("", "Unnamed: 0")  # columns without a name; the second one is what pandas calls them
 INTEGER = re.compile(r"[+-]?\d+")
 NUMBERED = re.compile(r"(.*?)(\d+)")
 SINCE = "time since the step before"
@@ -152,11 +153,24 @@ def _roles(table: Columnar, layout: FileLayout) -> tuple[str, str, tuple[str, ..
 def _channels(table: Columnar, layout: FileLayout) -> list[str]:
     if layout.channels:
         return list(layout.channels)
+    return _measured(table, layout)
+
+
+def _measured(table: Columnar, layout: FileLayout) -> list[str]:
+    """The columns that are not the sequence, the time or a target, and do not number the rows."""
     sequence, time, targets = _roles(table, layout)
-    rest = [name for name in table.header if name not in {sequence, time, *targets}]
+    rest = [name for name in table.header if name not in {sequence, time, *targets} and not _numbers_rows(table, name)]
     if not rest:
         raise checks.InputError(f"{table.path} has no channels: its only columns are {', '.join(table.header)}.")
     return rest
+
+
+def _numbers_rows(table: Columnar, name: str) -> bool:
+    """Whether a column has no name and counts the rows, as the index that pandas writes."""
+    if name not in UNNAMED:
+        return False
+    cells = table.head(name)
+    return any(cells == [str(first + n) for n in range(len(cells))] for first in (0, 1))
 
 
 def _check_columns(table: Columnar, layout: FileLayout, targets: bool, wide: bool) -> None:
@@ -390,7 +404,7 @@ def _looks_wide(table: Columnar, layout: FileLayout) -> bool:
     sequence, time, targets = _roles(table, layout)
     if time or (layout.channels and set(layout.channels) <= set(table.header)):
         return False
-    names = [name for name in table.header if name not in {sequence, *targets}]
+    names = [name for name in table.header if name not in {sequence, *targets} and not _numbers_rows(table, name)]
     numbered, rows = _numbered(names), table.head(sequence) if sequence in table.header else []
     if layout.size and numbered and (len(names) == layout.size or len(numbered) != layout.size):
         return False
@@ -416,9 +430,7 @@ def _numbered(names: Iterable[str]) -> dict[str, list[str]] | None:
 def _wide(table: Columnar, layout: FileLayout) -> Parsed:
     sequence, _, targets = _roles(table, layout)
     targets = tuple(name for name in targets if name in table.header)
-    others = [name for name in table.header if name not in {sequence, *targets}]
-    if not others:
-        raise checks.InputError(f"{table.path} has no channels: its only columns are {', '.join(table.header)}.")
+    others = _measured(table, layout)
     channels = _numbered(others) or {"": others}
     if layout.channels and set(layout.channels) <= set(channels):
         channels = {name: channels[name] for name in layout.channels}
