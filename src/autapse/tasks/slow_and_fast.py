@@ -15,11 +15,12 @@ from autapse.tasks.base import IGNORE, Data, Generated, Kind, Metric, Split, gen
 class SlowAndFast(Generated):
     """The first step shows a context; each burst after it oscillates at one of two periods; y names both.
 
-    Channel 0 is the context, −1 or 1, at the first step, and 0 later. Channel 1 is sin(2π·t/period + phase) in bursts
-    of equal length, each with a random phase and one of the two periods. Both channels have noise. At the last step of
-    a burst the target is one of four classes: 0 and 1 for the first and the second period if the context is −1, 2 and 3
-    if it is 1. Other steps have no target. So a network must tell the periods apart within a burst, and remember the
-    context over all bursts. One that knows the periods alone has an error of 0.5.
+    Channel 0 is the context, −1 or 1, at the first step, and 0 later. Channel 1 is sin(2π·t/period) in bursts of equal
+    length, t = 0 at the first step of a burst, each with one of the two periods. Both channels have noise. At the last
+    step of a burst the target is one of four classes: 0 and 1 for the first and the second period if the context is −1,
+    2 and 3 if it is 1. Other steps have no target. So a network must tell the periods apart within a burst, which a
+    linear filter over a burst can do, and remember the context over all bursts. One that knows only the periods, or only
+    the context, has an error of 0.5.
 
     Args:
         bursts: Number of bursts.
@@ -69,18 +70,24 @@ class SlowAndFast(Generated):
         rng, size = generator(split, seed), self.size(split)
         context = rng.integers(0, 2, size)
         which = rng.integers(0, 2, (size, self.bursts))
-        phase = rng.uniform(0, 2 * np.pi, (size, self.bursts, 1))
-        angle = 2 * np.pi / np.array(self.periods)[which][..., None] * np.arange(self.burst)
         inputs = self.noise * rng.standard_normal((size, self.length, 2))
         inputs[:, 0, 0] += 2 * context - 1
-        inputs[:, :, 1] += np.sin(angle + phase).reshape(size, self.length)
+        inputs[:, :, 1] += self._waves()[which].reshape(size, self.length)
         targets = np.full((size, self.length), IGNORE)
         targets[:, self.burst - 1 :: self.burst] = which + 2 * context[:, None]
         return Data(inputs.astype(np.float32), targets)
 
+    def _waves(self) -> np.ndarray:  # [2, burst]
+        """A burst of each period, without noise."""
+        return np.sin(2 * np.pi * np.arange(self.burst) / np.array(self.periods)[:, None])
+
     def baseline(self, data: Data) -> float:
         return majority_error(data.targets)
 
-    def floor(self, data: Data) -> float | None:
-        """Not known: it depends on the noise."""
-        return None
+    def floor(self, data: Data) -> float:
+        """The error of the more probable class: matched filters on the first step and on each burst."""
+        first, second = self._waves()
+        bursts = data.inputs[..., 1].reshape(-1, self.bursts, self.burst)
+        which = bursts @ (second - first) > (second @ second - first @ first) / 2
+        likely = which + 2 * (data.inputs[:, :1, 0] > 0)
+        return float(np.mean(likely != data.targets[:, self.burst - 1 :: self.burst]))
