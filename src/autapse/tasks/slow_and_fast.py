@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from autapse import checks
-from autapse.tasks.base import IGNORE, Data, Generated, Kind, Metric, Split, generator, majority_error
+from autapse.tasks.base import IGNORE, Data, Generated, Kind, Metric, Split, dense, generator, majority_error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,8 +19,8 @@ class SlowAndFast(Generated):
     length, t = 0 at the first step of a burst, each with one of the two periods. Both channels have noise. At the last
     step of a burst the target is one of four classes: 0 and 1 for the first and the second period if the context is −1,
     2 and 3 if it is 1. Other steps have no target. So a network must tell the periods apart within a burst, which a
-    linear filter over a burst can do, and remember the context over all bursts. One that knows only the periods, or only
-    the context, has an error of 0.5.
+    linear filter over a burst can do, and remember the context over all bursts. One that knows only the periods, or
+    only the context, has an error of 0.5.
 
     Args:
         bursts: Number of bursts.
@@ -87,7 +87,8 @@ class SlowAndFast(Generated):
     def floor(self, data: Data) -> float:
         """The error of the more probable class: matched filters on the first step and on each burst."""
         first, second = self._waves()
-        bursts = data.inputs[..., 1].reshape(-1, self.bursts, self.burst)
+        inputs, targets = dense(data.inputs), dense(data.targets)
+        bursts = inputs[..., 1].reshape(-1, self.bursts, self.burst)
         which = bursts @ (second - first) > (second @ second - first @ first) / 2
-        likely = which + 2 * (data.inputs[:, :1, 0] > 0)
-        return float(np.mean(likely != data.targets[:, self.burst - 1 :: self.burst]))
+        likely = which + 2 * (inputs[:, :1, 0] > 0)
+        return float(np.mean(likely != targets[:, self.burst - 1 :: self.burst]))
