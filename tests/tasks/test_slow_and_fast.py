@@ -27,6 +27,16 @@ def test_the_targets_follow_from_context_and_period(bursts, burst, periods):
         assert (np.delete(targets, np.arange(burst - 1, bursts * burst, burst)) == IGNORE).all()
 
 
+def test_only_the_last_burst_may_be_asked():
+    every = SlowAndFast(bursts=3, burst=5, test_size=20).split("test", seed=0)
+    task = SlowAndFast(bursts=3, burst=5, test_size=20, asked="last")
+    last = task.split("test", seed=0)
+    np.testing.assert_array_equal(last.inputs, every.inputs)
+    np.testing.assert_array_equal(last.targets[:, -1], every.targets[:, -1])
+    assert (last.targets[:, :-1] == IGNORE).all()
+    assert task.floor(last) <= task.baseline(last)
+
+
 def test_context_and_periods_are_independent_and_the_noise_has_its_size():
     data = SlowAndFast(test_size=5000, noise=0.25).split("test", seed=0)
     asked = data.targets[:, 11::12]

@@ -15,7 +15,7 @@ from autapse.readouts.base import LinearReadout, rows_of
 STEPS = 500
 MEMORY = 20  # steps that the optimizer remembers
 GRADIENT = 1e-8  # of the mean loss, where it stops
-LOOSE = 1e-5  # the same while a penalty is chosen
+LOOSE = 1e-7  # the same while a penalty is chosen
 FOLDS = 5
 ENOUGH = 10_000  # rows from which on one fold, instead of all, is left out to choose a penalty
 CONSTANT = 1e-12  # largest deviation relative to the mean of a state that counts as constant

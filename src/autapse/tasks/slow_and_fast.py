@@ -10,6 +10,8 @@ import numpy as np
 from autapse import checks
 from autapse.tasks.base import IGNORE, Data, Generated, Kind, Metric, Split, dense, generator, majority_error
 
+ASKED = ("every", "last")
+
 
 @dataclass(frozen=True, kw_only=True)
 class SlowAndFast(Generated):
@@ -22,11 +24,15 @@ class SlowAndFast(Generated):
     linear filter over a burst can do, and remember the context over all bursts. One that knows only the periods, or
     only the context, has an error of 0.5.
 
+    If every burst is asked, a network can learn to hold the context over one burst, and then holds it over all. If only
+    the last one is, nothing that is asked before helps to bridge the whole sequence.
+
     Args:
         bursts: Number of bursts.
         burst: Steps of a burst.
         periods: The two periods, in steps.
         noise: Standard deviation of the noise.
+        asked: Which bursts have a target: every, or last.
         train_size, validation_size, test_size: Number of sequences in each split.
 
     Example:
@@ -39,6 +45,7 @@ class SlowAndFast(Generated):
     burst: int = 12
     periods: tuple[float, float] = (3.0, 4.0)
     noise: float = 0.3
+    asked: str = "every"
 
     name: ClassVar[str] = "slow-and-fast"
     summary: ClassVar[str] = "name the period of each burst, and the context that was shown long before"
@@ -54,6 +61,7 @@ class SlowAndFast(Generated):
         checks.integer("bursts", self.bursts, minimum=1)
         checks.integer("burst", self.burst, minimum=2)
         checks.number("noise", self.noise, low=0.0)
+        checks.one_of("asked", self.asked, ASKED)
         if not isinstance(self.periods, tuple | list) or len(self.periods) != 2:
             checks.fail("periods", "be two numbers of steps, as in (3.0, 4.0)", self.periods)
         first, second = (checks.number("periods", period, low=2.0) for period in self.periods)
@@ -74,7 +82,8 @@ class SlowAndFast(Generated):
         inputs[:, 0, 0] += 2 * context - 1
         inputs[:, :, 1] += self._waves()[which].reshape(size, self.length)
         targets = np.full((size, self.length), IGNORE)
-        targets[:, self.burst - 1 :: self.burst] = which + 2 * context[:, None]
+        asked = slice(-1, None) if self.asked == "last" else slice(None)
+        targets[:, self.burst - 1 :: self.burst][:, asked] = (which + 2 * context[:, None])[:, asked]
         return Data(inputs.astype(np.float32), targets)
 
     def _waves(self) -> np.ndarray:  # [2, burst]
@@ -90,5 +99,5 @@ class SlowAndFast(Generated):
         inputs, targets = dense(data.inputs), dense(data.targets)
         bursts = inputs[..., 1].reshape(-1, self.bursts, self.burst)
         which = bursts @ (second - first) > (second @ second - first @ first) / 2
-        likely = which + 2 * (inputs[:, :1, 0] > 0)
-        return float(np.mean(likely != targets[:, self.burst - 1 :: self.burst]))
+        likely, right = which + 2 * (inputs[:, :1, 0] > 0), targets[:, self.burst - 1 :: self.burst]
+        return float(np.mean((likely != right)[right != IGNORE]))
