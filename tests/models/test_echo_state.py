@@ -13,6 +13,7 @@ import torch
 import autapse
 from autapse import EchoStateNetwork
 from autapse.checks import InputError
+from autapse.models.echo_series import read_series
 
 T = 400
 
@@ -159,16 +160,59 @@ def test_force_learns_to_continue_by_itself() -> None:
 # Classes --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.fixed_seed("with some weights and series it is wrong more often")
-def test_a_class_for_each_series() -> None:
-    rng = np.random.default_rng(0)
-    speeds = rng.integers(0, 3, 60)
-    xs = [np.sin(np.arange(rng.integers(30, 60)) * (0.2 + 0.2 * s) + rng.uniform(0, 6)) for s in speeds]
+def oscillations(seed: int, count: int = 60) -> tuple[list[np.ndarray], np.ndarray]:
+    """Series of three periods, of random phases and lengths, and the number of each one's period."""
+    rng = np.random.default_rng(seed)
+    speeds = rng.integers(0, 3, count)
+    return [np.sin(np.arange(rng.integers(30, 60)) * (0.2 + 0.2 * s) + rng.uniform(0, 6)) for s in speeds], speeds
+
+
+# 14: the first fold alone likes the largest penalty. 33: the means of the states do not tell the classes apart.
+# 45: one class has three series.
+@pytest.mark.parametrize("seed", [0, 14, 33, 45])
+def test_a_class_for_each_series(seed: int) -> None:
+    xs, speeds = oscillations(seed)
     names = np.array(["slow", "middle", "fast"])[speeds]
-    model = EchoStateNetwork(hidden_size=50).fit(xs[:40], names[:40])
+    model = EchoStateNetwork(hidden_size=50, seed=seed + 7).fit(xs[:40], names[:40])
     assert model.classes == ["fast", "middle", "slow"]
-    assert (model.predict(xs[40:]) == names[40:]).mean() > 0.9
-    assert model.predict(xs[40]) == names[40]
+    assert (model.predict(xs[40:]) == names[40:]).mean() >= 0.9
+    assert model.predict(xs[40]) == model.predict(xs[40:])[0]
+
+
+@pytest.mark.parametrize("order", ["in turn", "sorted"])
+def test_the_order_of_the_series_does_not_matter(order: str) -> None:
+    """Every fifth series may be of the same class, or the first fifth of them."""
+    rng = np.random.default_rng(0)
+    speeds = np.arange(50) % 5
+    if order == "sorted":
+        speeds = np.sort(speeds)
+    xs = [np.sin(np.arange(50) * (0.2 + 0.2 * s) + rng.uniform(0, 6)) for s in speeds]
+    model = EchoStateNetwork(hidden_size=50).fit(xs, speeds)
+    assert (model.predict(xs) == speeds).mean() >= 0.9
+
+
+def test_a_series_is_read_by_its_moments_also_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    xs, speeds = oscillations(0, 12)
+    model = EchoStateNetwork(hidden_size=20, washout=7, penalty=1.0, standardise=False, read_input=False)
+    model.fit(xs, speeds)
+    states = [states_of(model, x[:, None])[7:] for x in xs]
+    rows = np.stack([np.concatenate([h.mean(0), h.std(0)]) for h in states])
+    scores = rows @ model.readout.weight.numpy().T + model.readout.bias.numpy()  # type: ignore[union-attr]
+    expected = np.asarray(model.classes)[scores.argmax(1)]
+    np.testing.assert_array_equal(model.predict(xs), expected)
+    moments = model._moments(read_series("x", xs, torch.float64), 7)
+    np.testing.assert_allclose(moments, rows, rtol=1e-9, atol=1e-12)
+    monkeypatch.setattr("autapse.models.echo_state.AT_ONCE", 5 * 20)  # pieces of five steps
+    np.testing.assert_allclose(model._moments(read_series("x", xs, torch.float64), 7), rows, rtol=1e-9, atol=1e-12)
+
+
+def test_the_penalties_of_classes() -> None:
+    """Those that are given are used, and are not the ones for values."""
+    xs, speeds = oscillations(0)
+    model = EchoStateNetwork(hidden_size=20, penalty=(3.0, 5.0)).fit(xs, speeds)
+    assert model.readout.chosen in (3.0, 5.0)  # type: ignore[union-attr]
+    model = EchoStateNetwork(hidden_size=20, choose=3).fit(xs, speeds)
+    assert model.readout.folds == 3  # type: ignore[union-attr]
 
 
 def test_a_class_for_each_step() -> None:

@@ -44,6 +44,49 @@ def test_a_constant_state_and_layouts() -> None:
     assert (readout.predict(states) == classes).float().mean() > 0.9
 
 
+@pytest.mark.parametrize("block", [1, 4])
+def test_the_penalty_is_that_of_scikit_learn_by_cross_validation(block: int) -> None:
+    """Folds written again: within each class, blocks of rows go to the folds in turn, one fold later for each class."""
+    classes = torch.randint(0, 3, (70,)).sort().values
+    states = torch.randn(70, 8, dtype=torch.float64) + 0.7 * classes[:, None]
+    penalties = (0.01, 100.0, 1.0, 10.0)
+    readout = Logistic(penalties, folds=4, block=block).fit(states, classes)
+    folds, seen = np.empty(70, dtype=int), [0, 0, 0]
+    for n, c in enumerate(classes.tolist()):
+        folds[n] = (c + seen[c] // block) % 4
+        seen[c] += 1
+    H, y, losses = states.numpy(), classes.numpy(), []
+    for penalty in penalties:
+        total = 0.0
+        for fold in range(4):
+            old, new = folds != fold, folds == fold
+            mean, scale = H[old].mean(0), H[old].std(0)
+            truth = sklearn.linear_model.LogisticRegression(C=1 / penalty, tol=1e-10, max_iter=5000)
+            truth.fit((H[old] - mean) / scale, y[old])
+            chances = truth.predict_proba((H[new] - mean) / scale)
+            total -= np.log(chances[range(len(chances)), y[new]]).sum()
+        losses.append(total / 70)
+    np.testing.assert_allclose(readout.losses, losses, rtol=1e-3)
+    assert readout.chosen == penalties[int(np.argmin(readout.losses))]
+    alone = Logistic(readout.chosen).fit(states, classes)
+    np.testing.assert_allclose(readout.weight, alone.weight, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("classes", [[0, 1], [0, 0, 1], [0, 0, 0]])
+def test_few_rows(classes: list[int]) -> None:
+    readout = Logistic((1.0, 0.1)).fit(torch.randn(len(classes), 3), classes, count=2)
+    assert readout.chosen in (1.0, 0.1)
+
+
+def test_rounding_is_not_taken_for_information() -> None:
+    """A state that is constant up to rounding has no weight to speak of."""
+    classes = torch.arange(40) % 2
+    states = torch.randn(40, 2, dtype=torch.float64) + classes[:, None]
+    constant = 0.1 * (1 + 1e-15 * classes[:, None].double())
+    readout = Logistic(0.1).fit(torch.cat([states, constant], dim=1), classes)
+    assert float(readout.weight[:, 2].abs().max()) < 1.0  # type: ignore[index]
+
+
 def test_errors() -> None:
     states = torch.randn(4, 2)
     with pytest.raises(InputError, match="classes must have one entry per state, 4; got 3"):
@@ -56,3 +99,9 @@ def test_errors() -> None:
         Logistic().fit(states[:0], [])
     with pytest.raises(InputError, match=r"penalty must be a finite number at least 0"):
         Logistic(-1)
+    with pytest.raises(InputError, match=r"penalty must be a number, or several; got \(\)"):
+        Logistic(())
+    with pytest.raises(InputError, match="folds must be an integer of at least 2; got 1"):
+        Logistic((1.0, 2.0), folds=1)
+    with pytest.raises(InputError, match="states must have at least 2 rows, to choose among penalties; got 1"):
+        Logistic((1.0, 2.0)).fit(states[:1], [0])

@@ -200,6 +200,7 @@ BAD_OPTIONS = [
     (SlowAndFast, {"burst": 1}, "burst must be an integer of at least 2; got 1."),
     (SlowAndFast, {"periods": (3.0, 3.0)}, "periods must be different; got (3.0, 3.0)."),
     (SlowAndFast, {"periods": (1.0, 3.0)}, "periods must be a finite number at least 2; got 1.0."),
+    (SlowAndFast, {"asked": "first"}, "asked must be one of every, last; got 'first'."),
     (SlowAndFast, {"noise": -0.1}, "noise must be a finite number at least 0; got -0.1."),
     (Pointers, {"places": 1}, "places must be an integer of at least 2; got 1."),
     (Pointers, {"hops": 0}, "hops must be an integer of at least 1; got 0."),

@@ -108,7 +108,7 @@ class Clockwork(Cell):
         for g in reversed(range(len(own))):
             due = range(-start % self.periods[g], len(sizes), self.periods[g])
             counts = sizes[due.start :: due.step]
-            u = F.linear(rows_of_steps(x, sizes, None, due, counts), weights[g], biases[g])
+            u = _product(rows_of_steps(x, sizes, None, due, counts), weights[g], biases[g])
             for product in read[g]:
                 u = add_steps(u, product, range(due.start - 1, due.stop - 1, due.step), counts)
             (h,), (h_n,) = parts.form(Leaky(matrices[g][0], self.nonlinearity), u, (own[g],), counts)
@@ -117,6 +117,12 @@ class Clockwork(Cell):
             for faster in range(g):
                 read[faster] = _with_product(read[faster], tracks[0], matrices[faster][g - faster])
         return (side_by_side(tracks, sizes),), (torch.cat(final, dim=1),)
+
+
+def _product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:  # [N, D], [S, D], [S] -> [N, S]
+    """W·x + b, as `F.linear`. With few features and many rows the gradient of W is up to five times faster this way."""
+    across = weight.t().contiguous()  # for a transposed view, autograd would multiply in the slower order
+    return x @ across if bias is None else torch.addmm(bias, x, across)
 
 
 def _with_product(read: list[Track], states: Track, matrix: Tensor) -> list[Track]:

@@ -79,6 +79,8 @@ def _restore(network: Any, about: dict[str, Any], tensors: dict[str, torch.Tenso
     readout: LinearReadout = READOUTS[about["readout"]]()
     for name, value in _below("readout.", tensors).items():
         setattr(readout, name, value)
+    if readout.weight is None or readout.weight.shape != network.readout_shape:
+        raise ValueError(f"its readout must have shape {network.readout_shape}; fit the network again")
     if isinstance(readout, RecursiveLeastSquares):
         readout.forgetting = about["forgetting"]
     network.readout = readout

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -15,8 +15,10 @@ from autapse import checks
 from autapse.layers.registry import make_layer, parse_network
 from autapse.models import echo_files
 from autapse.models.echo_series import SeriesList, are_classes, read_labels, read_series
-from autapse.models.solved_head import PENALTIES, best_logistic
+from autapse.models.solved_head import CLASS_PENALTIES, PENALTIES
 from autapse.readouts import LinearReadout, Logistic, RecursiveLeastSquares, Ridge
+from autapse.readouts.logistic import FOLDS
+from autapse.readouts.ridge import BLOCK
 
 AT_ONCE = 1 << 22  # numbers of states in memory
 MOST_WASHOUT = 100
@@ -33,8 +35,10 @@ class EchoStateNetwork(nn.Module):
         hidden_size: units.
         washout: steps at the start of each series that the readout does not learn from, since the state still depends
             on its zero start. By default a fifth of the shortest series, at most 100; 0 for a class per series.
-        penalty: of the readout: a number, or several to choose from. They are relative to the states' variation.
-        choose: how a penalty is chosen: "gcv", or a number of folds; see `autapse.readouts.Ridge`.
+        penalty: of the readout: a number, or several to choose from; None: a range that suits the targets. For values
+            they are relative to the states' variation.
+        choose: how a penalty is chosen: "gcv", or a number of folds; see `autapse.readouts.Ridge`. For classes "gcv"
+            stands for five folds.
         relative: False: the penalties are not relative.
         feedback: the network also reads its own output at the step before. In `fit`, the target takes its place.
         read_input: the readout reads u_t too, not only h_t.
@@ -58,7 +62,7 @@ class EchoStateNetwork(nn.Module):
         cell: Any = "reservoir",
         hidden_size: int = 300,
         washout: int | None = None,
-        penalty: float | Sequence[float] = PENALTIES,
+        penalty: float | Sequence[float] | None = None,
         choose: str | int = "gcv",
         relative: bool = True,
         feedback: bool = False,
@@ -72,9 +76,9 @@ class EchoStateNetwork(nn.Module):
         self.cell, self.options = cell, options
         self.hidden_size = checks.integer("hidden_size", hidden_size, minimum=1)
         self.washout = None if washout is None else checks.integer("washout", washout, minimum=0)
-        self.penalty = penalty if isinstance(penalty, int | float) else tuple(penalty)
+        self.penalty = penalty if penalty is None or isinstance(penalty, int | float) else tuple(penalty)
         self.choose, self.relative = choose, relative
-        Ridge(self.penalty, choose, relative)  # checks them
+        self._ridge()  # checks them
         self.feedback = checks.boolean("feedback", feedback)
         self.read_input = checks.boolean("read_input", read_input)
         self.standardise = checks.boolean("standardise", standardise)
@@ -111,7 +115,7 @@ class EchoStateNetwork(nn.Module):
         self.classes, self._carried = [], None
         self._start(given, targets)
         washout = self._washout([len(part) for part in targets.parts])
-        readout = Ridge(self.penalty, self.choose, self.relative)
+        readout = self._ridge()
         for n, first, features in self._features(self._network_inputs(given, targets)):
             begin = max(0, washout - first)
             readout.add(features[begin:], targets.parts[n][first + begin : first + len(features)])
@@ -130,27 +134,29 @@ class EchoStateNetwork(nn.Module):
         lengths = [len(part) for part in given.parts]
         washout = (self.washout or 0) if labels.per_series else self._washout(lengths)
         if labels.per_series:
-            rows, wanted = self._means(given, washout), labels.parts[0]
+            rows, wanted = self._moments(given, washout), labels.parts[0]
         else:
             pieces = list(self._features(self._network_inputs(given, None)))
             rows = torch.cat([features[max(0, washout - first) :] for _, first, features in pieces])
             wanted = torch.cat([part[washout:] for part in labels.parts])
-        count = len(labels.names)
-        if isinstance(self.penalty, float | int):
-            self.readout = Logistic(self.penalty).fit(rows, wanted, count)
-        else:
-            self.readout = _logistic(rows, wanted, count)
+        readout = self._logistic(1 if labels.per_series else BLOCK)
+        self.readout = readout.fit(rows, wanted, len(labels.names))
         self.per_series = labels.per_series
         return self
 
-    def _means(self, given: SeriesList, washout: int) -> Tensor:  # [N, F]
-        """What the readout reads for each series: the mean over its steps after the washout."""
-        sums = [torch.zeros(0)] * len(given.parts)
+    def _moments(self, given: SeriesList, washout: int) -> Tensor:  # [N, 2·F]
+        """What the readout reads for each series: mean and deviation over its steps after the washout.
+
+        The mean alone says little: that of an oscillation is near zero, whatever its period.
+        """
+        made: list[_Moments | None] = [None] * len(given.parts)
         for n, first, features in self._features(self._network_inputs(given, None)):
-            part = features[max(0, washout - first) :].double().sum(0)
-            sums[n] = part if first == 0 else sums[n] + part
-        counts = [max(1, len(part) - washout) for part in given.parts]
-        return torch.stack([total / count for total, count in zip(sums, counts, strict=True)])
+            if first + len(features) > washout:
+                part = _Moments.of(features[max(0, washout - first) :].double())
+                before = made[n]
+                made[n] = part if before is None else before + part
+        nothing = torch.zeros(2 * self._feature_count, dtype=torch.float64)  # of a series that is not longer
+        return torch.stack([nothing if one is None else one.features for one in made])
 
     @torch.no_grad()
     def partial_fit(
@@ -237,7 +243,7 @@ class EchoStateNetwork(nn.Module):
         given = read_series("x", x, self.dtype, self.inputs)
         names = np.asarray(self.classes)
         if self.per_series:
-            numbers = readout(self._means(given, self.washout or 0)).argmax(-1).numpy()
+            numbers = readout(self._moments(given, self.washout or 0)).argmax(-1).numpy()
             return names[numbers][0] if given.single else names[numbers]
         parts: list[list[Tensor]] = [[] for _ in given.parts]
         for n, _, features in self._features(self._network_inputs(given, None)):
@@ -327,6 +333,13 @@ class EchoStateNetwork(nn.Module):
         """
         return echo_files.load(cls, Path(path), trust)
 
+    def _ridge(self) -> Ridge:
+        return Ridge(PENALTIES if self.penalty is None else self.penalty, self.choose, self.relative)
+
+    def _logistic(self, block: int) -> Logistic:
+        folds = self.choose if isinstance(self.choose, int) else FOLDS
+        return Logistic(CLASS_PENALTIES if self.penalty is None else self.penalty, folds, block)
+
     # Inside -----------------------------------------------------------------------------------------------------------
 
     @property
@@ -336,7 +349,13 @@ class EchoStateNetwork(nn.Module):
 
     @property
     def _feature_count(self) -> int:
+        """What the readout reads of one step."""
         return int(self.layer.output_size) + (self.inputs + self._fed if self.read_input else 0)
+
+    @property
+    def readout_shape(self) -> tuple[int, int]:
+        """The shape of the readout's weights: outputs, and what it reads of a step or of a series."""
+        return self.outputs, self._feature_count * (2 if self.per_series else 1)
 
     def _pair(self, x: Any, y: Any) -> tuple[SeriesList, SeriesList]:
         """x and y as series of the same lengths; x has no columns if the network continues a series."""
@@ -432,13 +451,28 @@ class EchoStateNetwork(nn.Module):
         return self.readout
 
 
+class _Moments(NamedTuple):
+    """Mean and variation of some states; those of two pieces of a series can be joined."""
+
+    steps: int
+    mean: Tensor  # [F]
+    variation: Tensor  # Σ (h − mean)², [F]
+
+    @classmethod
+    def of(cls, states: Tensor) -> _Moments:  # [n, F]
+        mean = states.mean(0)
+        return cls(len(states), mean, (states - mean).square().sum(0))
+
+    def __add__(self, other: Any) -> _Moments:
+        steps, between = self.steps + other.steps, other.mean - self.mean
+        variation = self.variation + other.variation + between.square() * self.steps * other.steps / steps
+        return _Moments(steps, self.mean + between * other.steps / steps, variation)
+
+    @property
+    def features(self) -> Tensor:  # [2·F]
+        return torch.cat([self.mean, (self.variation / self.steps).sqrt()])
+
+
 def _empty(series: SeriesList) -> SeriesList:
     """As many steps, without columns."""
     return series._replace(parts=[part[:, :0] for part in series.parts])
-
-
-def _logistic(rows: Tensor, wanted: Tensor, count: int) -> Logistic:
-    """Logistic regression with the best penalty for every fifth row, which is left out for this choice."""
-    held = torch.arange(len(rows)) % 5 == 0
-    best = best_logistic(rows[~held], wanted[~held], rows[held], wanted[held], count)
-    return Logistic(best.penalty).fit(rows, wanted, count)

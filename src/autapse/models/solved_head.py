@@ -88,21 +88,14 @@ def solve_classes(model: SequenceModel, train: Batches, validation: Batches) -> 
     if not len(H_new):
         give(model.head, Logistic().fit(H, y, count))
         return SOLVED
-    give(model.head, best_logistic(H, y, H_new, y_new, count))
+    give(model.head, _best_logistic(H, y, H_new, y_new, count))
     return SOLVED
 
 
-def best_logistic(H: Tensor, y: Tensor, H_new: Tensor, y_new: Tensor, count: int) -> Logistic:
-    """Logistic regression with smaller and smaller penalties, until the loss on new rows grows."""
-    best, least = None, math.inf
-    for penalty in CLASS_PENALTIES:
-        made = Logistic(penalty).fit(H, y, count)
-        loss = float(nn.functional.cross_entropy(made(H_new.double()), y_new))
-        if best is not None and not loss < least:
-            break
-        best, least = made, loss
-    assert best is not None
-    return best
+def _best_logistic(H: Tensor, y: Tensor, H_new: Tensor, y_new: Tensor, count: int) -> Logistic:
+    """Logistic regression with the penalty whose loss on new rows is smallest."""
+    each = [Logistic(penalty).fit(H, y, count) for penalty in CLASS_PENALTIES]
+    return min(each, key=lambda made: float(nn.functional.cross_entropy(made(H_new.double()), y_new)))
 
 
 def _labelled(model: SequenceModel, batches: Batches) -> tuple[Tensor, Tensor]:  # [N, F], [N]
