@@ -34,7 +34,8 @@ SAVE = "Save it as UTF-8 (in Excel: CSV UTF-8)."
 HEAD = 100  # rows that are looked at first
 WIDEST = 64  # bytes of texts that are compared by numpy
 COMMA_DECIMAL = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
-HUGE = re.compile(r"[+-]?\d*[.,]?\d*[eE]\+?\d+|[+-]?\d{38,}[.,]?\d*")
+# No two repetitions of digits are adjacent, so that a cell of a million digits takes no longer than its length.
+HUGE = re.compile(r"[+-]?\d*(?:[.,]\d*)?[eE]\+?\d+|[+-]?\d{38,}(?:[.,]\d*)?")
 INFINITE = ("inf", "infinity")
 UNCLEAR = re.compile(r"[+-]?\d{1,3}[.,]\d{3}")
 _DELIMITER, _NEWLINE, _POINT, _EXPONENT, _QUOTE = range(1, 6)
