@@ -20,6 +20,7 @@ from autapse.cli.run import parse_task
 from autapse.tasks import DSA, HAR, Adding, ArrayTask, Digits, OwnSeries
 from autapse.tasks.stored import Examples
 from autapse.training import RunConfig, fit, train
+from autapse.training.loop import threads
 
 SHORT = {"steps": 40, "batch_size": 16}
 
@@ -192,14 +193,33 @@ def test_training_a_choice_twice_gives_the_same_bits(tmp_path):
 )
 def test_time_that_is_left_is_used_for_further_networks(monkeypatch, model, members):
     """A step takes 1 ms, and the last training has 1000 s: there is time for more than enough networks."""
-    monkeypatch.setattr("autapse.auto.choice.seconds_per_step", lambda *_: 1e-3)
+    monkeypatch.setattr("autapse.auto.choice.seconds_per_step", lambda job, _: 1e-3 * job.model.members)
     choice = choose(ArrayTask(*waves(6)), seconds=1000, model=model)
     assert choice.config.reader.members == members
     assert ("4 networks that answer together" in choice.reason) == (members == 4)
 
 
 def test_steps_come_before_further_networks(monkeypatch):
-    monkeypatch.setattr("autapse.auto.choice.seconds_per_step", lambda *_: 1.0)
+    monkeypatch.setattr("autapse.auto.choice.seconds_per_step", lambda job, _: 1.0 * job.model.members)
     config = choose(ArrayTask(*waves(6)), seconds=1000).config
     assert config.reader.members == 1
     assert 0 < config.training.steps <= 850
+
+
+@pytest.mark.parametrize(("step", "members"), [(0.6, 2), (0.3, 4), (2.0, 2)])
+def test_networks_side_by_side_cost_little(monkeypatch, step, members):
+    """Two threads, on which two networks take 1.1 times as long as one: 850 s for 1500 steps at most."""
+
+    def seconds(job, _data):
+        return step * (1.1 if job.model.members == 2 and torch.get_num_threads() == 2 else job.model.members)
+
+    monkeypatch.setattr("autapse.auto.choice.seconds_per_step", seconds)
+    with threads(2):
+        config = choose(ArrayTask(*waves(3)), seconds=1000).config
+    assert (config.reader.members, config.training.threads) == (members, None)
+
+
+def test_a_given_number_of_threads_is_kept(monkeypatch):
+    monkeypatch.setattr("autapse.auto.choice.seconds_per_step", lambda job, _: 0.6 * job.model.members)
+    config = choose(ArrayTask(*waves(3)), seconds=1000, training={"threads": 1}).config
+    assert (config.reader.members, config.training.threads) == (1, 1)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -22,6 +23,7 @@ from autapse.tasks.stored import Examples
 from autapse.training.config import RunConfig
 from autapse.training.log import Quiet, Show
 from autapse.training.loop import threads
+from autapse.training.model_config import ModelConfig
 
 SECONDS = 120.0
 SEARCH = 0.3  # of the time, for the search
@@ -31,6 +33,7 @@ SLOWER = 1.2  # than the recipe, for the slower candidates and the start of the 
 FASTER = 0.75  # of the time with one thread, that several threads must take to be used
 SMALLEST = 8  # training sequences, below which nothing is compared
 MEMBERS = 4  # networks that are trained at most: more help little, and make the model large
+LEAST_STEPS = 0.75  # of those that one network has time for, that several must have: they are worth a quarter
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,23 +173,48 @@ def _plan(trials: int, folds: int, most: int, affordable: float) -> tuple[int, i
 
 
 def _last_training(best: Trial, data: Examples, left: float, runs: int, fixed: set[str]) -> RunConfig:
-    """The config of the winner, with as many networks and steps as the time allows.
-
-    A further network is worth a quarter of the steps.
-    """
+    """The config of the winner, with as many networks and steps as the time allows."""
     config, time_each = best.candidate.config, max(left, 1.0) / runs
     if fixed & {"steps", "epochs"}:
         return config
-    job = Job(model=config.reader, training=config.training, signature=best.signature, fold=0, until=0.0)
+    most = 1 if "members" in fixed or config.reader.streaming else MEMBERS  # one network is enough for a device
+    with threads(config.training.threads if "threads" in fixed else None):
+        paces = _paces(best, data, most)
+    affordable = {members: int(MARGIN * time_each / pace.seconds) for members, pace in paces.items()}
+    steps = {members: max(1, min(config.training.steps, number)) for members, number in affordable.items()}
+    members = max(members for members in steps if steps[members] >= LEAST_STEPS * steps[1])
+    limits: dict[str, Any] = {"steps": steps[members], "seconds": round(time_each, 1)}
+    if "threads" not in fixed:
+        limits["threads"] = paces[members].threads
+    return replace(config, model=_joined(config, members), training=replace(config.training, **limits))
+
+
+class Pace(NamedTuple):
+    """How long a training step takes."""
+
+    seconds: float
+    threads: int | None
+    """With how many threads; None for all."""
+
+
+def _paces(best: Trial, data: Examples, most: int) -> dict[int, Pace]:
+    """The pace for each number of networks. Several learn side by side, one thread each."""
+    config, count, read = best.candidate.config, torch.get_num_threads(), data.data()
+
+    def seconds(members: int) -> float:
+        model, training = _joined(config, members), config.training
+        return seconds_per_step(Job(model=model, training=training, signature=best.signature, fold=0, until=0.0), read)
+
     with threads(1):
-        step, chosen = seconds_per_step(job, data.data()), config.training.threads
-    if torch.get_num_threads() > 1 and "threads" not in fixed:
-        together = seconds_per_step(job, data.data())
-        step, chosen = (together, None) if together < FASTER * step else (step, chosen)
-    affordable, members = MARGIN * time_each / step, 1
-    if "members" not in fixed and not config.reader.streaming:  # one network is enough for a device
-        members = max(1, min(MEMBERS, round(affordable / config.training.steps)))
-    steps = max(1, min(config.training.steps, int(affordable / members)))
-    limits: dict[str, Any] = {"steps": steps, "seconds": round(time_each, 1), "threads": chosen}
-    model = config.reader if members == 1 else replace(config.reader, members=members)
-    return replace(config, model=model, training=replace(config.training, **limits))
+        one = seconds(1)
+    paces = {members: Pace(members * one, 1) for members in range(1, most + 1)}
+    if count > 1 and (all_threads := seconds(1)) < FASTER * one:
+        paces[1] = Pace(all_threads, None)
+    if (beside := min(count, most)) > 1:
+        turn = seconds(beside)
+        paces |= {members: Pace(math.ceil(members / beside) * turn, None) for members in range(2, most + 1)}
+    return paces
+
+
+def _joined(config: RunConfig, members: int) -> ModelConfig:
+    return config.reader if members == 1 else replace(config.reader, members=members)

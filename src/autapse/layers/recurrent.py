@@ -10,13 +10,13 @@ from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 from torch.nn.parameter import is_lazy
 from torch.nn.utils.rnn import PackedSequence
 
 from autapse import checks
 from autapse.cells.base import Cell, cell_options, looks_ahead, make_cell, option_words, refuse_complex
 from autapse.forms import State
+from autapse.layers import noise
 from autapse.layers.compiled import never_compiled
 from autapse.layers.help import layer_help
 from autapse.layers.noted import DRAWS, PENALTIES, NotedTensors
@@ -353,7 +353,7 @@ class Recurrent(nn.Module):
     ) -> Run:
         strategy, cells = self.strategy, self._cells()
         strategy = strategy.open(cells, batch, self.training, start_states, keys)
-        if strategy.may_use_torch and not keep:
+        if strategy.may_use_torch and not keep and not (self.dropout and noise.generator()):
             run = self._by_torch(batch, states)
             if run is not None:
                 return run
@@ -362,7 +362,7 @@ class Recurrent(nn.Module):
         reports: list[SolveReport] = []
         for layer, keys_here in enumerate(self._keys):
             if layer:
-                rows = F.dropout(rows, self.dropout, self.training)
+                rows = noise.dropout(rows, self.dropout, self.training)
             outputs, kept = [], []
             for direction, key in enumerate(keys_here):
                 cell = cells[key]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from autapse import checks
+from autapse.layers.noise import Dropout
 from autapse.layers.recurrent import Recurrent
 from autapse.layers.registry import NetworkClass, make_layer
 from autapse.models.baseline import RunningBaseline
@@ -83,6 +85,7 @@ class SequenceModel(Model):
     """Whether the model has no front end, and the head reads the layer's output as it is."""
     joins: ClassVar[bool] = False
     """Whether several models of this kind can answer together."""
+    _alone = False  # whether those that joined this one are left out
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         """The arguments are the same for all models, so they are explained once."""
@@ -160,7 +163,7 @@ class SequenceModel(Model):
         read = self.readout.output_size if self.readout else self.layer.output_size
         read += self.front_readout.output_size if self.front_readout else 0
         self.output_norm = BatchNorm(read, **where) if checks.boolean("output_norm", output_norm) else None
-        self.output_dropout = nn.Dropout(output_dropout)
+        self.output_dropout = Dropout(output_dropout)
         output_size = checks.integer("output_size", output_size, minimum=1)
         self.head = nn.Linear(read, output_size, **where)
         for layer in self.layers():
@@ -223,7 +226,15 @@ class SequenceModel(Model):
     @property
     def members(self) -> list[SequenceModel]:
         """The models that answer together: this one, and those that joined it."""
-        return [self, *self.others]
+        return [self] if self._alone else [self, *self.others]
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        self._alone = True
+        try:
+            yield
+        finally:
+            self._alone = False
 
     def join(self, others: Iterable[SequenceModel]) -> Self:
         """Let further models answer together with this one: the mean of their probabilities, or of their values.

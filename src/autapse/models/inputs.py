@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from autapse import checks
+from autapse.layers.noise import Dropout, normal_like
 from autapse.models.heads import SPREAD
 from autapse.models.scaling import ChannelScaling
 
@@ -71,7 +72,7 @@ class Inputs(ChannelScaling):
         )
         for vectors in self.tables.parameters():
             nn.init.uniform_(vectors, -SPREAD, SPREAD)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.noise = checks.number("noise", noise, low=0.0)
         self.input_size, self.channels = input_size, channels
         self.output_size += sum(sizes[:words])
@@ -99,4 +100,4 @@ class Inputs(ChannelScaling):
         return self.dropout(self._noisy(parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)))
 
     def _noisy(self, x: Tensor) -> Tensor:
-        return x + self.noise * torch.randn_like(x) if self.training and self.noise else x
+        return x + self.noise * normal_like(x) if self.training and self.noise else x

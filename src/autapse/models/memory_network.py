@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from autapse import checks
+from autapse.layers.noise import Dropout
 from autapse.layers.recurrent import Recurrent
 from autapse.layers.registry import make_layer
 from autapse.models.base import UNITS, Network, SequenceModel
@@ -123,7 +124,7 @@ class MemoryNetwork(SequenceModel):
         self.ages = nn.Parameter(torch.empty(self.tables, MOST, self.size, **where).normal_(std=0.1))
         self.carried = nn.Linear(self.size, self.size, bias=False, **where) if tying == "layer-wise" else None
         self.register_buffer("linear", torch.zeros((), dtype=torch.bool, device=device))
-        self.output_dropout = nn.Dropout(output_dropout)
+        self.output_dropout = Dropout(output_dropout)
         self.head = nn.Linear(self.size, checks.integer("output_size", output_size, minimum=1), **where)
         self.front = self.readout = self.front_readout = self.output_norm = None
         self.streaming = False

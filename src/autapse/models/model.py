@@ -61,6 +61,11 @@ class Model(nn.Module):
         """The models that answer together; by default this one alone."""
         return [self]
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Let each of several models that answer together answer alone for a while."""
+        yield
+
     def apart(self, output: Any) -> list[Any]:
         """What each of several models that answer together put out in training; by default there is one.
 

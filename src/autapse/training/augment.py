@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from autapse import checks
+from autapse.layers.noise import generator, normal_like
 from autapse.models import Model
 from autapse.tasks import IGNORE, Signature
 from autapse.training.amounts import Amounts
@@ -48,10 +49,10 @@ def changed_inputs(model: Model, amounts: Amounts) -> Iterator[None]:
     def changed(inputs: Any, _arguments: Any, x: Tensor) -> Tensor:  # [B, T, D]
         columns = getattr(inputs, "continuous", True)  # not those that say what is missing
         if amounts.scaling:
-            factor = torch.exp(amounts.scaling * torch.randn(len(x), 1, x.shape[-1], device=x.device, dtype=x.dtype))
+            factor = torch.exp(amounts.scaling * normal_like(x[:, :1]))
             x = torch.where(_chosen(x) & columns, x * factor, x)
         if amounts.jitter:
-            x = x + amounts.jitter * (_chosen(x) & columns) * torch.randn_like(x)
+            x = x + amounts.jitter * (_chosen(x) & columns) * normal_like(x)
         return x
 
     hooks = [member.inputs.register_forward_hook(changed) for member in model.members]
@@ -82,7 +83,7 @@ def change_batch(batch: Batch, amounts: Amounts, per_step: bool) -> tuple[Batch,
 
 def _chosen(x: Tensor) -> Tensor:  # [B, 1, 1]
     """The sequences to which a change applies."""
-    return torch.rand(len(x), 1, 1, device=x.device) < SHARE
+    return torch.rand(len(x), 1, 1, device=x.device, generator=generator()) < SHARE
 
 
 def _stretched(batch: Batch, amounts: Amounts, per_step: bool) -> Batch:

@@ -36,6 +36,7 @@ from autapse.training.penalties import check_orthogonality, orthogonality
 from autapse.training.progress import RunProgress
 from autapse.training.rescue import Diverged, random_step
 from autapse.training.schedule import learning_rate, momentum, reached
+from autapse.training.side_by_side import SideBySide
 
 MANY = 1024  # sequences at a time, for weights that are computed from the data
 LOG_EVERY = 10  # steps between training records
@@ -51,6 +52,17 @@ class Fitted(NamedTuple):
     """One record per 10 steps and per validation, as in metrics.jsonl."""
     progress: RunProgress
     """How the training went: steps, seconds, best validation score, what ended it."""
+
+
+class Lesson(NamedTuple):
+    """What a network learns from at one step."""
+
+    batch: Batch
+    mixed: augment.Mixed | None
+    targets: float  # their number in the global batch
+    share: list[int]  # the sequences
+    part: float  # how much of the global batch they are
+    weight: float  # of the network: 1 / number of those that answer together
 
 
 class Loop:
@@ -113,6 +125,7 @@ class Loop:
         self.progress = RunProgress()
         self.best = self._weights()
         self.average = Average(self.model)
+        self.side_by_side = SideBySide()
         self.carried: Any = None  # the state at the last position of a text
         self.history: list[dict[str, Any]] = []
 
@@ -206,15 +219,27 @@ class Loop:
         """Compute gradients of the mean loss over the global batch; return this process's part of that mean."""
         share = self.world.share(indices)
         batch, mixed, count = self._batch(share)
-        with augment.changed_inputs(self.model, self.amounts), DRAWS.noted() as draws, PENALTIES.noted() as paid:
-            output = self._output(batch, share, self.model)
-        loss = self._loss(batch, mixed, count, output)
-        self._note_solves()
-        learned = loss + self._reinforced(draws, output, batch, mixed, count) if draws else loss
-        penalty = self._penalty(paid)
-        (learned if penalty is None else learned + len(share) / len(indices) * penalty).backward()
+        members = self.model.members
+        lesson = Lesson(batch, mixed, count, share, len(share) / len(indices), 1 / len(members))
+        learn, aside = partial(self._learn, lesson), len(members) > 1 and self.settings.device == "cpu"
+        with augment.changed_inputs(self.model, self.amounts), self.model.alone():
+            learned = self.side_by_side.map(learn, members) if aside else [learn(member) for member in members]
+        for _, solved in learned:
+            self._note_solves(solved)
         self.world.add_up([p.grad for p in self.parameters if p.grad is not None])
-        return float(loss.detach())
+        return math.fsum(loss for loss, _ in learned)
+
+    def _learn(self, lesson: Lesson, member: Model) -> tuple[float, Tensor | None]:
+        """Add the gradient of one network. Returns its part of the loss, and which sequences it solved."""
+        batch, mixed, count, share, part, weight = lesson
+        with DRAWS.noted() as draws, PENALTIES.noted() as paid:
+            output = self._output(batch, share, member)
+        loss = self._loss_of_one(batch, mixed, count, output)
+        learned = loss + self._reinforced(draws, output, batch, mixed, count) if draws else loss
+        penalty = self._penalty(paid, member)
+        learned = learned if penalty is None else learned + part * penalty
+        (learned if weight == 1 else weight * learned).backward()
+        return weight * float(loss.detach()), member.converged()
 
     def _batch(self, share: Sequence[int]) -> tuple[Batch, augment.Mixed | None, float]:
         """Some sequences of this step, changed at random, and the number of targets of the global batch."""
@@ -261,12 +286,12 @@ class Loop:
             self.model.baseline.update(self.world.total(float(losses.detach().sum())) / count)
         return term
 
-    def _penalty(self, paid: list[Tensor]) -> Tensor | None:
+    def _penalty(self, paid: list[Tensor], member: Model) -> Tensor | None:
         """The terms of the loss that depend on no target: of the cells, for each sequence, and of the weights."""
         terms = [each.mean() for each in paid]
         if self.settings.orthogonality:
-            terms.append(self.settings.orthogonality * orthogonality(self.model))
-        return torch.stack(terms).sum() / len(self.model.members) if terms else None  # as the loss, a mean over them
+            terms.append(self.settings.orthogonality * orthogonality(member))
+        return torch.stack(terms).sum() if terms else None
 
     def _output(self, batch: Batch, sequences: list[int], call: Callable[..., Any]) -> Tensor:
         keys = {} if self.model.solutions is None else {"keys": sequences}
@@ -278,9 +303,8 @@ class Loop:
         self.carried = mapped(Tensor.detach, state)  # gradients do not reach back into the piece before
         return output
 
-    def _note_solves(self) -> None:
+    def _note_solves(self, solved: Tensor | None) -> None:
         """Count the sequences that a layer did not solve; the model excludes them from the gradient."""
-        solved = self.model.converged()
         if solved is not None:
             if not self.progress.unsolved:
                 self.show.note(f"Some sequences were not solved at step {self.progress.step}; they give no gradient.")

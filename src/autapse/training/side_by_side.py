@@ -1,0 +1,52 @@
+"""Networks that learn side by side, one thread each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import torch
+
+from autapse.layers.noise import own_noise
+
+Result = TypeVar("Result")
+
+
+class SideBySide:
+    """Calls a function for each of several networks, as many at a time as torch has threads.
+
+    Each call draws its random numbers by itself, so that results do not depend on the number of threads.
+    """
+
+    def __init__(self) -> None:
+        self._pool: ThreadPoolExecutor | None = None
+        self._workers = 0
+
+    def map(self, function: Callable[[Any], Result], networks: Sequence[Any]) -> list[Result]:
+        """Call a function for each network.
+
+        Args:
+            function: computes something with one network. Networks must not share what it changes.
+            networks: the networks, on the CPU.
+
+        Returns:
+            The results, in the order of the networks.
+        """
+        seeds = torch.randint(2**62, (len(networks),)).tolist()
+
+        def call(network: Any, seed: int) -> Result:
+            with own_noise(seed):
+                return function(network)
+
+        threads = torch.get_num_threads()
+        workers = min(threads, len(networks))
+        if workers == 1:
+            return [call(network, seed) for network, seed in zip(networks, seeds, strict=True)]
+        if self._workers != workers or self._pool is None:
+            each = threads // workers
+            self._pool = ThreadPoolExecutor(workers, initializer=lambda: torch.set_num_threads(each))
+            self._workers = workers
+        results = list(self._pool.map(call, networks, seeds))
+        torch.set_num_threads(threads)  # a worker's number is also that of threads that start later
+        return results

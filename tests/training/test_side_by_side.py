@@ -1,0 +1,73 @@
+"""Networks that learn side by side."""
+
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+from autapse.layers.noise import generator
+from autapse.tasks import ArrayTask
+from autapse.training import ModelConfig, RunConfig, TrainingConfig
+from autapse.training.loop import Loop, threads
+from autapse.training.side_by_side import SideBySide
+
+
+def trained(count: int, **model) -> dict[str, torch.Tensor]:
+    """The weights of three networks after four steps, with so many threads."""
+    rng = np.random.default_rng(0)
+    task = ArrayTask(rng.normal(size=(12, 6, 2)), ["a", "b", "c"] * 4, test_share=0.0, validation=0.0)
+    config = RunConfig(
+        task=task,
+        model=ModelConfig(members=3, **{"hidden_size": (4, 4), **model}),
+        training=TrainingConfig(steps=4, batch_size=5, augment="jitter=0.1,scaling=0.1", threads=count),
+    )
+    loop = Loop(config)
+    loop.run()
+    return loop.model.state_dict()
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        {"dropout": 0.3, "input_dropout": 0.2, "output_dropout": 0.2, "input_noise": 0.1},
+        {"front": "conv:channels=4:kernels=3:pool=2", "readout": "mean-max", "output_norm": True},
+        {"cell": "implicitgru", "hidden_size": (3,)},
+    ],
+    ids=["dropout", "conv", "implicit"],
+)
+@pytest.mark.parametrize("count", [2, 3])
+def test_the_number_of_threads_changes_no_bit(model, count):
+    expected, found = trained(1, **model), trained(count, **model)
+    assert expected.keys() == found.keys()
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+
+
+def test_each_call_has_a_thread_and_numbers_of_its_own():
+    barrier = threading.Barrier(2)  # passes only if both calls run at the same time
+
+    def call(name: str) -> tuple[str, int, float]:
+        barrier.wait(timeout=60)
+        return name, torch.get_num_threads(), float(torch.rand((), generator=generator()))
+
+    with threads(2):
+        (first, own, one), (second, _, two) = SideBySide().map(call, ["a", "b"])
+        assert torch.get_num_threads() == 2
+    assert (first, second, own) == ("a", "b", 1)
+    assert one != two
+
+
+def test_the_numbers_follow_torchs_seed():
+    def draws() -> list[float]:
+        torch.manual_seed(4)
+        return SideBySide().map(lambda _: float(torch.rand((), generator=generator())), range(3))
+
+    assert draws() == draws()
+
+
+def test_an_error_reaches_the_caller():
+    def fails(name: str) -> None:
+        raise ValueError(name)
+
+    with threads(2), pytest.raises(ValueError, match="a"):
+        SideBySide().map(fails, ["a", "b"])
