@@ -282,7 +282,7 @@ def test_a_review_per_line(capsys, place):
             "pos",
             "x.csv",
             "1,2\n",
-            "The ending of x.csv must be one of .conllu, .txt, .conll, .bio, .iob, .iob2; got '.csv'",
+            "The ending of x.csv must be one of .conllu, .mrg, .txt, .conll, .bio, .iob, .iob2; got '.csv'",
         ),
         ("pos", "x.txt", "", "it has no sentence"),
         (

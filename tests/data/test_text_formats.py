@@ -11,6 +11,7 @@ from autapse.data.archives import open_tree
 from autapse.data.formats.babi import read_babi
 from autapse.data.formats.conllu import read_conllu, read_tagged_lines
 from autapse.data.formats.ptb import read_ptb
+from autapse.data.formats.treebank import read_treebank
 from damage import AGAIN, message
 from upstream import real
 from upstream_text import conllu_row, put, write_babi, write_conllu, write_ptb
@@ -177,6 +178,44 @@ def test_tagged_lines_damage_says_where(tmp_path, text, problem):
     path = tmp_path / "x.txt"
     put(path, text)
     assert message(read_tagged_lines, path) == f"{path} is damaged at {problem}. {AGAIN}"
+
+
+PARSED = """( (S
+    (NP-SBJ-1 (DT The) (NN bank) )
+    (VP (VBD was) (VP (VBN sold) (NP (-NONE- *-1) )))
+    (. .) ))
+( (NP (NN Profit) (-LRB- -LRB-) (CD 3) (-RRB- -RRB-)) )"""
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\n\n"])
+def test_parsed_sentences_give_their_words_without_traces(tmp_path, end):
+    put(tmp_path / "x.mrg", PARSED + end)
+    assert read_treebank(tmp_path / "x.mrg") == [
+        (("The", "bank", "was", "sold", "."), ("DT", "NN", "VBD", "VBN", ".")),
+        (("Profit", "-LRB-", "3", "-RRB-"), ("NN", "-LRB-", "CD", "-RRB-")),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "line 1: it has no sentence"),
+        ("( (NP (-NONE- *)) )\n", "line 1: it has no sentence"),
+        ("( (NN dog) )\n( (NN cat)\n", "line 2: a bracket is not closed"),
+        ("( (NN dog) ) )\n", "line 1: ')' is outside of all brackets"),
+        ("( (NN dog) )\ncat NN\n", "line 2: 'cat' is outside of all brackets"),
+        ("( (NN big dog) )\n", "line 1: (NN big dog) is not one tag and one word in brackets"),
+    ],
+)
+def test_parsed_sentences_damage_says_where(tmp_path, text, problem):
+    path = tmp_path / "x.mrg"
+    put(path, text)
+    assert message(read_treebank, path) == f"{path} is damaged at {problem}. {AGAIN}"
+
+
+def test_parsed_sentences_may_be_nested_deeply(tmp_path):
+    put(tmp_path / "x.mrg", "(" * 100_000 + "NN dog" + ")" * 100_000)
+    assert read_treebank(tmp_path / "x.mrg") == [(("dog",), ("NN",))]
 
 
 # bAbI

@@ -46,6 +46,25 @@ def test_any_column_may_have_the_labels(tmp_path, cache, column, first):
         assert task.signature().classes[data.targets[0][0]] == first
 
 
+def test_the_sections_of_the_wall_street_journal(tmp_path, cache):
+    """As many sentences as the number of a section says."""
+    for section in range(25):
+        (tmp_path / f"{section:02}").mkdir()
+        text = f"( (NP (DT The) (NN section) (CD {section})) )\n" * (section + 1)
+        (tmp_path / f"{section:02}" / f"wsj_{section:02}01.mrg").write_text(text)
+    task = POS(folder=str(tmp_path), min_count=1)
+    sizes = [len(task.split(split, 0)) for split in ("train", "validation", "test")]
+    assert sizes == [sum(range(1, 20)), 20 + 21 + 22, 23 + 24 + 25]
+    assert task.signature().classes == ("CD", "DT", "NN")
+
+
+def test_parsed_sentences_have_one_column_of_tags(tmp_path, cache):
+    (tmp_path / "train.mrg").write_text("( (NN dog) )\n" * 9)
+    assert POS(folder=str(tmp_path)).signature().classes == ("NN",)
+    with pytest.raises(checks.InputError, match=r"column must be omitted for .mrg files"):
+        POS(folder=str(tmp_path), column=2).signature()
+
+
 def test_any_column_of_a_treebank(tmp_path):
     path = tmp_path / "x.conllu"
     path.write_text(CONLLU)

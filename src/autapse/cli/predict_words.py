@@ -37,10 +37,11 @@ def read_text(path: Path, task: Task, signature: Signature) -> tuple[SequenceFil
 
 
 def read_sentences(path: Path, task: POS) -> list[TaggedSentence]:
-    """Sentences from .conllu or .txt, with the kind of tags that the task uses; without tags if the file has none."""
+    """Sentences of a file, with the kind of tags that the task uses; without tags if the file has none."""
     kind = suffix(path)
     checks.one_of(f"The ending of {path.name}", kind, SUFFIXES[: len(SUFFIXES) // 2])
-    sentences = read_labelled(path, task.tags, task.column) if kind == ".conllu" else read_words(path, task.column)
+    labelled = kind in (".conllu", ".mrg")
+    sentences = read_labelled(path, task.tags, task.column) if labelled else read_words(path, task.column)
     if not sentences:
         raise checks.InputError(f"{path} has no sentence.")
     return sentences

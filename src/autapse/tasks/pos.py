@@ -15,6 +15,7 @@ import numpy as np
 from autapse import checks
 from autapse.data.cache import cached, pack_strings, unpack_strings
 from autapse.data.formats.conllu import TaggedSentence, read_conllu, read_conllu_column, read_tagged_lines
+from autapse.data.formats.treebank import read_treebank
 from autapse.data.paths import source
 from autapse.data.ragged import Ragged
 from autapse.data.vocabulary import UNKNOWN, Vocabulary
@@ -22,12 +23,16 @@ from autapse.tasks.base import Kind, Metric, Signature, Split
 from autapse.tasks.stored import Examples, Parts, Stored
 
 Tags = Literal["upos", "xpos"]
+Files = dict[Split, list[Path]]
 FILES: dict[Split, tuple[str, ...]] = {
     "train": ("train",),
     "validation": ("dev", "valid", "validation", "testa"),
     "test": ("test", "testb"),
 }
-SUFFIXES = tuple(f".{kind}{pack}" for pack in ("", ".gz") for kind in ("conllu", "txt", "conll", "bio", "iob", "iob2"))
+SUFFIXES = tuple(
+    f".{kind}{pack}" for pack in ("", ".gz") for kind in ("conllu", "mrg", "txt", "conll", "bio", "iob", "iob2")
+)
+SECTIONS: dict[Split, range] = {"train": range(19), "validation": range(19, 22), "test": range(22, 25)}  # of the WSJ
 TEST_SHARE = 0.1  # of the sentences, if there is no test file
 AFFIXES = ((2, 3, 4), 2000)  # lengths; the most frequent prefixes and suffixes of each
 COLUMNS = 1 + 2 * len(AFFIXES[0])  # word columns: the word itself, its prefixes, its suffixes
@@ -41,8 +46,9 @@ class POS(Stored):
     Args:
         tags: The tags to predict: upos (universal tags) or xpos (the treebank's own tags).
         folder: A folder with your own sentences, instead of the English Web Treebank: train, dev and test files,
-            .conllu, .conll or .txt; or one file. A .txt file has one word and its tags per line and a blank line after
-            each sentence.
+            .conllu, .mrg, .conll or .txt; or one file. A .txt file has one word and its tags per line and a blank line
+            after each sentence; a .mrg file has parsed sentences in brackets. Or the folder of the Wall Street Journal
+            in the Penn Treebank, whose sections 00 to 24 are folders with .mrg files.
         column: The column of your files with the labels, such as 2 for the chunks of CoNLL-2000 or 3 for the names of
             CoNLL-2003. Column 0 has the word (.conllu: the number of the word).
         min_count: Rarer words of the training set are read as <unk>.
@@ -93,7 +99,12 @@ def _treebank(
 ) -> tuple[Parts, tuple[tuple[str, ...], ...], tuple[str, ...]]:
     files = _files(folder)
     key = re.sub(r"[^\w.-]", "_", f"{folder.name}-{tags if column is None else column}-{min_count}")
-    arrays = cached(f"pos/{key}", 2, list(files.values()), lambda: _parsed(files, tags, column, min_count))
+    arrays = cached(
+        f"pos/{key}",
+        2,
+        [file for own in files.values() for file in own],
+        lambda: _parsed(files, tags, column, min_count),
+    )
     train, test = _examples(arrays, "train"), _examples(arrays, "test")
     validation = _examples(arrays, "validation") if "validation" in files else None
     words = tuple(tuple(unpack_strings(arrays[f"words_{n}"])) for n in range(COLUMNS))
@@ -105,10 +116,10 @@ def _examples(arrays: dict[str, np.ndarray], split: Split) -> Examples:
     return Examples(Ragged(arrays[f"{split}_inputs"], lengths), Ragged(arrays[f"{split}_targets"], lengths))
 
 
-def _parsed(files: dict[Split, Path], tags: Tags, column: int | None, min_count: int) -> dict[str, np.ndarray]:
-    sentences = {split: read_sentences(file, tags, column) for split, file in files.items()}
+def _parsed(files: Files, tags: Tags, column: int | None, min_count: int) -> dict[str, np.ndarray]:
+    sentences = {split: [s for file in own for s in read_sentences(file, tags, column)] for split, own in files.items()}
     if "test" not in sentences:
-        sentences["train"], sentences["test"] = _divided(files["train"], sentences["train"])
+        sentences["train"], sentences["test"] = _divided(files["train"][0], sentences["train"])
     vocabularies = word_vocabularies((word for s in sentences["train"] for word in s.words), min_count)
     names = sorted({tag for all_of_it in sentences.values() for sentence in all_of_it for tag in sentence.tags})
     arrays = {f"words_{n}": pack_strings(v.words(range(len(v)))) for n, v in enumerate(vocabularies)}
@@ -131,14 +142,22 @@ def _divided(path: Path, sentences: list[TaggedSentence]) -> tuple[list[TaggedSe
     return train, [sentences[n] for n in sorted(held)]
 
 
-def _files(folder: Path) -> dict[Split, Path]:
-    """The file of each split that a folder has: en_ewt-ud-dev.conllu, dev.txt, eng.testa, …"""
+def _files(folder: Path) -> Files:
+    """The files of each split that a folder has: en_ewt-ud-dev.conllu, dev.txt, eng.testa, the sections 19 to 21, …"""
     if folder.is_file():
-        return {"train": folder}
-    files = {split: path for split, words in FILES.items() if (path := _file(folder, words)) is not None}
+        return {"train": [folder]}
+    files = {split: [path] for split, words in FILES.items() if (path := _file(folder, words)) is not None}
+    if not files:
+        files = {split: own for split, numbers in SECTIONS.items() if (own := _sections(folder, numbers))}
     if "train" not in files:
-        raise checks.InputError(f"{folder} has no train.conllu and no train.txt. dev and test files are optional.")
+        remedy = "dev and test files are optional."
+        raise checks.InputError(f"{folder} has no train.conllu, train.mrg or train.txt. {remedy}")
     return files
+
+
+def _sections(folder: Path, numbers: range) -> list[Path]:
+    """The files of some sections of the Wall Street Journal."""
+    return [path for n in numbers for path in sorted((folder / f"{n:02}").glob("*.mrg"))]
 
 
 def _file(folder: Path, words: Sequence[str]) -> Path | None:
@@ -148,6 +167,10 @@ def _file(folder: Path, words: Sequence[str]) -> Path | None:
 
 def read_sentences(path: Path, tags: Tags, column: int | None) -> list[TaggedSentence]:
     """The sentences of a file with their labels."""
+    if ".mrg" in path.suffixes:
+        if column is not None:
+            checks.fail("column", "be omitted for .mrg files, which have one tag per word", column)
+        return read_treebank(path)
     if ".conllu" not in path.suffixes:
         return read_tagged_lines(path, column)
     return [s.tagged(tags) for s in read_conllu(path)] if column is None else read_conllu_column(path, column)

@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 class SideBySide:
     """Calls a function for each of several networks, as many at a time as torch has threads.
 
-    Each call draws its random numbers by itself, so that results do not depend on the number of threads.
+    Each call draws random numbers of its own, so that they do not depend on the number of threads.
     """
 
     def __init__(self) -> None:
