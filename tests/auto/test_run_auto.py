@@ -65,4 +65,7 @@ def test_the_preset_is_for_ones_own_data(own, capsys):
     assert "preset must be none for adding: auto is for classes and values to predict in your own data" in mistake(
         capsys, "run", "adding", "--preset", "auto"
     )
+    assert "recipe is for classes and values to predict in your own data and some built-in series" in mistake(
+        capsys, "run", "adding", "--preset", "recipe"
+    )
     assert "seeds must be an integer of at least 1" in mistake(capsys, "run", "my-series.csv", "--seeds", "0")

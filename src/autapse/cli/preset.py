@@ -44,7 +44,8 @@ def preset_of(task: Task, chosen: Preset | None, given: set[str]) -> Preset:
         return "none" if given & ENDS_SEARCH else task.preset
     possible = {"none": ["none"], "recipe": ["recipe", "none"], "auto": ["auto", "recipe", "none"]}[task.preset]
     if chosen not in possible:
-        why = "auto is for classes and values to predict in your own data"
+        what = {"auto": "your own data", "recipe": "your own data and some built-in series"}[chosen]
+        why = f"{chosen} is for classes and values to predict in {what}"
         checks.fail("preset", f"be {' or '.join(possible)} for {task.name}: {why}", chosen)
     return chosen
 
