@@ -613,7 +613,7 @@ def test_pos_of_ones_own_lines(tmp_path):
     assert test.targets[0].tolist() == [2, 0]
     assert len(task.split("validation", 0)) == 1
     (tmp_path / "train.txt").unlink()
-    with pytest.raises(InputError, match=r"has no train\.conllu and no train\.txt"):
+    with pytest.raises(InputError, match=r"has no train\.conllu, train\.mrg or train\.txt"):
         POS(folder=str(tmp_path), min_count=2).signature()
 
 
