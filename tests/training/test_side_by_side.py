@@ -10,7 +10,7 @@ from autapse.layers.noise import generator
 from autapse.tasks import ArrayTask
 from autapse.training import ModelConfig, RunConfig, TrainingConfig
 from autapse.training.loop import Loop, threads
-from autapse.training.side_by_side import SideBySide
+from autapse.training.side_by_side import SideBySide, _use_threads
 
 
 def trained(count: int, **model) -> dict[str, torch.Tensor]:
@@ -55,6 +55,25 @@ def test_each_call_has_a_thread_and_numbers_of_its_own():
         assert torch.get_num_threads() == 2
     assert (first, second, own) == ("a", "b", 1)
     assert one != two
+
+
+def test_a_worker_keeps_its_number_of_threads():
+    """Also if the first operation comes after another thread has set its own number."""
+    ready, changed, seen = threading.Event(), threading.Event(), []
+
+    def work() -> None:
+        _use_threads(1)
+        ready.set()
+        changed.wait(timeout=60)
+        seen.append(torch.get_num_threads())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    ready.wait(timeout=60)
+    with threads(2):
+        changed.set()
+        thread.join()
+    assert seen == [1]
 
 
 def test_the_numbers_follow_torchs_seed():

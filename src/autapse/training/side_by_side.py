@@ -44,9 +44,14 @@ class SideBySide:
         if workers == 1:
             return [call(network, seed) for network, seed in zip(networks, seeds, strict=True)]
         if self._workers != workers or self._pool is None:
-            each = threads // workers
-            self._pool = ThreadPoolExecutor(workers, initializer=lambda: torch.set_num_threads(each))
+            self._pool = ThreadPoolExecutor(workers, initializer=_use_threads, initargs=(threads // workers,))
             self._workers = workers
         results = list(self._pool.map(call, networks, seeds))
         torch.set_num_threads(threads)  # a worker's number is also that of threads that start later
         return results
+
+
+def _use_threads(count: int) -> None:
+    """Let torch use this number of threads for what this thread computes."""
+    torch.get_num_threads()  # otherwise torch takes the number of all threads at the first operation
+    torch.set_num_threads(count)
