@@ -99,6 +99,8 @@ def run(configuration: Configuration, arguments: list[str], log: Path | None) ->
     if not ends:
         sys.exit(f"{configuration.name}: pytest did not finish.\n{output[-3000:]}")
     counts = {word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|error|skipped)", ends[-1])}
+    if not counts:
+        sys.exit(f"{configuration.name}: no test ran.\n{output[-3000:]}")
     failing = re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", output, re.MULTILINE)
     return Result(configuration.name, counts, failing, re.findall(r" in (\d+)\.", ends[-1])[-1])
 
