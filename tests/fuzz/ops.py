@@ -708,6 +708,7 @@ def run_case(seed: int, number: int, only: str | None = None) -> tuple[str, str]
 def run(cases: int, seed: int = 0, first: int = 0, every: int = 0, only: str | None = None) -> Counter[tuple[str, str]]:
     """How often each target ended how; says so every so many cases."""
     threads, counted, began = torch.get_num_threads(), Counter[tuple[str, str]](), time.monotonic()
+    before = library.info()["instruction_set"]
     try:
         for number in range(first, first + cases):
             try:
@@ -720,7 +721,7 @@ def run(cases: int, seed: int = 0, first: int = 0, every: int = 0, only: str | N
                 print(f"{number + 1} cases, {time.monotonic() - began:.0f} s", flush=True)
     finally:
         torch.set_num_threads(threads)
-        library.use(library.instruction_sets()[0])
+        library.use(before)
     return counted
 
 

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 from torch import Tensor
 
 from autapse.forms.implicit_gru import ImplicitGRURule
-from autapse.native import library
 from autapse.native.implicit import ImplicitKernel
 from autapse.sequences.red_black import RedBlackOrder
 from autapse.unfold.implicit_fused import FusedImplicitSlope, FusedImplicitSystem, fused_kernel
 from autapse.unfold.implicit_system import ImplicitSystem
 from native.kernels import BOUNDS, needs_kernels
 
-pytestmark = needs_kernels
+pytestmark = [needs_kernels, pytest.mark.usefixtures("instruction_set")]
 LENGTHS = [9, 7, 7, 2, 1, 0]
 DTYPES = [torch.float64, torch.float32]
-
-
-@pytest.fixture(params=library.instruction_sets() or ["none"], autouse=True)
-def _instructions(request: pytest.FixtureRequest) -> Iterator[None]:
-    library.use(request.param)
-    yield
-    library.use(library.instruction_sets()[0])
 
 
 def systems(

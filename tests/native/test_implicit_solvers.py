@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from autapse.forms.implicit_gru import ImplicitGRURule
-from autapse.native import library
 from autapse.native.implicit import ImplicitKernel
 from autapse.sequences.red_black import RedBlackOrder
 from autapse.solve import GMRES, LinearReport, SolveReport, Tridiagonal
@@ -20,20 +19,13 @@ from autapse.unfold.implicit_fused import FusedImplicitSlope, FusedImplicitSyste
 from autapse.unfold.implicit_system import ImplicitSystem
 from native.kernels import needs_kernels
 
-pytestmark = needs_kernels
+pytestmark = [needs_kernels, pytest.mark.usefixtures("instruction_set")]
 LENGTHS = [9, 7, 7, 2, 1, 0]
 DTYPES = [torch.float64, torch.float32]
 RTOL = {torch.float64: 1e-9, torch.float32: 1e-4}  # of the solves: well above rounding, so that counts agree
 SAME = {torch.float64: 1e-7, torch.float32: 2e-3}  # of two solutions to that tolerance
 LEAST = {torch.float64: 1e-13, torch.float32: 1e-5}  # of two relative residuals of the same point
 every_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=str)
-
-
-@pytest.fixture(params=library.instruction_sets() or ["none"], autouse=True)
-def _instructions(request: pytest.FixtureRequest) -> Iterator[None]:
-    library.use(request.param)
-    yield
-    library.use(library.instruction_sets()[0])
 
 
 def systems(
