@@ -175,9 +175,12 @@ def test_tagged_lines_have_tabs_or_spaces_between(tmp_path, end):
     ],
 )
 def test_tagged_lines_damage_says_where(tmp_path, text, problem):
-    path = tmp_path / "x.txt"
+    check_damage(read_tagged_lines, tmp_path / "x.txt", text, problem)
+
+
+def check_damage(reader, path, text, problem):
     put(path, text)
-    assert message(read_tagged_lines, path) == f"{path} is damaged at {problem}. {AGAIN}"
+    assert message(reader, path) == f"{path} is damaged at {problem}. {AGAIN}"
 
 
 PARSED = """( (S
@@ -208,9 +211,7 @@ def test_parsed_sentences_give_their_words_without_traces(tmp_path, end):
     ],
 )
 def test_parsed_sentences_damage_says_where(tmp_path, text, problem):
-    path = tmp_path / "x.mrg"
-    put(path, text)
-    assert message(read_treebank, path) == f"{path} is damaged at {problem}. {AGAIN}"
+    check_damage(read_treebank, tmp_path / "x.mrg", text, problem)
 
 
 def test_parsed_sentences_may_be_nested_deeply(tmp_path):

@@ -21,7 +21,7 @@ class SideBySide:
 
     def __init__(self) -> None:
         self._pool: ThreadPoolExecutor | None = None
-        self._workers = 0
+        self._sizes = (0, 0)  # of the pool: workers, and threads of each
 
     def map(self, function: Callable[[Any], Result], networks: Sequence[Any]) -> list[Result]:
         """Call a function for each network.
@@ -43,9 +43,10 @@ class SideBySide:
         workers = min(threads, len(networks))
         if workers == 1:
             return [call(network, seed) for network, seed in zip(networks, seeds, strict=True)]
-        if self._workers != workers or self._pool is None:
-            self._pool = ThreadPoolExecutor(workers, initializer=_use_threads, initargs=(threads // workers,))
-            self._workers = workers
+        sizes = workers, threads // workers
+        if self._pool is None or self._sizes != sizes:
+            self._pool = ThreadPoolExecutor(workers, initializer=_use_threads, initargs=sizes[1:])
+            self._sizes = sizes
         results = list(self._pool.map(call, networks, seeds))
         torch.set_num_threads(threads)  # a worker's number is also that of threads that start later
         return results

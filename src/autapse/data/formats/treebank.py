@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
+from autapse.data.formats.brackets import TOKEN
 from autapse.data.formats.conllu import TaggedSentence
 from autapse.data.reading import damaged, read_bytes, text_lines
 
-TOKEN = re.compile(r"[()]|[^\s()]+")
 TRACE = "-NONE-"  # the tag of what is only thought of, such as a moved object
 
 
