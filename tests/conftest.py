@@ -1,4 +1,4 @@
-"""Every test starts from the same random state, whatever ran before it, and on one thread."""
+"""Every test starts from the same random state, threads and instruction set, whatever ran before it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from pathlib import Path
 import hypothesis
 import pytest
 import torch
+
+from autapse.native import library
 
 # Two workers on two cores: more threads than that only wait for each other, and small tensors gain nothing from them.
 if "OMP_NUM_THREADS" not in os.environ:
@@ -62,6 +64,18 @@ def no_waiting() -> Iterator[None]:
     yield
     signal.alarm(0)
     signal.signal(signal.SIGALRM, usual)
+
+
+@pytest.fixture(autouse=True)
+def _same_machine() -> Iterator[None]:
+    """A test may change the number of threads and the instruction set. The next one must not notice."""
+    before = library.info()
+    yield
+    after = library.info()
+    if after["threads"] != before["threads"]:
+        torch.set_num_threads(before["threads"])
+    if after["instruction_set"] != before["instruction_set"]:
+        library.use(before["instruction_set"])
 
 
 @pytest.fixture(autouse=True)

@@ -707,21 +707,16 @@ def run_case(seed: int, number: int, only: str | None = None) -> tuple[str, str]
 
 def run(cases: int, seed: int = 0, first: int = 0, every: int = 0, only: str | None = None) -> Counter[tuple[str, str]]:
     """How often each target ended how; says so every so many cases."""
-    threads, counted, began = torch.get_num_threads(), Counter[tuple[str, str]](), time.monotonic()
-    before = library.info()["instruction_set"]
-    try:
-        for number in range(first, first + cases):
-            try:
-                counted[run_case(seed, number, only)] += 1
-            except Exception as problem:
-                same = f" --only {only}" if only else ""
-                problem.add_note(f"in case {number} of seed {seed}: --seed {seed} --first {number} --cases 1{same}")
-                raise
-            if every and (number + 1 - first) % every == 0:
-                print(f"{number + 1} cases, {time.monotonic() - began:.0f} s", flush=True)
-    finally:
-        torch.set_num_threads(threads)
-        library.use(before)
+    counted, began = Counter[tuple[str, str]](), time.monotonic()
+    for number in range(first, first + cases):
+        try:
+            counted[run_case(seed, number, only)] += 1
+        except Exception as problem:
+            same = f" --only {only}" if only else ""
+            problem.add_note(f"in case {number} of seed {seed}: --seed {seed} --first {number} --cases 1{same}")
+            raise
+        if every and (number + 1 - first) % every == 0:
+            print(f"{number + 1} cases, {time.monotonic() - began:.0f} s", flush=True)
     return counted
 
 

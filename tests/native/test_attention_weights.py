@@ -139,13 +139,12 @@ def test_nan_stays_in_its_row(kind: Kind) -> None:
 
 @every_kind
 def test_the_same_bits_for_every_number_of_threads_batch_and_padding(kind: Kind) -> None:
-    sizes, before = (16, 30, 40, 16), torch.get_num_threads()
+    sizes = (16, 30, 40, 16)
     leaves, ends = kind.arguments(sizes, torch.float32), lengths(sizes)
     results = []
     for threads in (1, 3):
         torch.set_num_threads(threads)
         results.append(with_gradients(kind.weights(sizes), leaves, ends))
-    torch.set_num_threads(before)
     same_bits(*results)
     n, m = (int(part[5]) for part in ends)
     query, keys, vector = leaves

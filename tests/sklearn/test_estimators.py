@@ -300,7 +300,6 @@ def test_fit_writes_nothing_to_disk(tmp_path, monkeypatch):
     searched = {"preset": "auto", "front": "none", "batch_size": 8, "steps": 10, "time_limit": 30}
     for model in (RecurrentClassifier(**searched), classifier(steps=20)):
         model.fit(X, Y)
-    torch.set_num_threads(1)
     assert OPENED == []
     model.save("saved.safetensors")  # the watch works
     WATCHING.clear()

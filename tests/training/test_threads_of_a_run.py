@@ -11,10 +11,7 @@ from small import metadata_of, small_config, stopped_at
 
 @pytest.fixture
 def two_threads():
-    before = torch.get_num_threads()
     torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(before)
 
 
 def test_torch_has_its_own_number_again_afterwards(two_threads, monkeypatch):
