@@ -12,8 +12,10 @@ from benchmarks.networks import CASES, PAGE, RESULTS, Case, check_equal, measure
 import autapse
 from autapse.layers.registry import make_layer
 from autapse.unfold import scan_reference
+from native.kernels import needs_kernels
 
 
+@needs_kernels
 def test_what_is_compared_is_equal_and_timed() -> None:
     row = measured(CASES[-1], 8, settings(quick=True), quick=True)
     assert row["ratio"] == pytest.approx(row["seconds"] / (row["gru"] * row["products"] / 3), rel=0.01)
@@ -25,6 +27,7 @@ def test_every_network_runs_on_a_kernel(case: Case) -> None:
     assert cell.form() is not None or cell.runs_in_parts
 
 
+@needs_kernels
 def test_a_difference_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(*arguments: Any) -> Any:
         return tuple(tuple(1.01 * part for part in parts) for parts in scan_reference(*arguments))

@@ -9,8 +9,10 @@ import torch
 from benchmarks.time_scales import PAGE, RESULTS, Sizes, check_equal, measure_clockwork, measure_delays, render
 
 import autapse
+from native.kernels import needs_kernels
 
 
+@needs_kernels
 def test_what_is_compared_is_equal_and_timed() -> None:
     row = measure_delays((1, 2, 4), 8, Sizes(quick=True))
     assert row["ratio"] == pytest.approx(row["seconds"] / row["against"], rel=0.01)
@@ -18,6 +20,7 @@ def test_what_is_compared_is_equal_and_timed() -> None:
     assert measure_clockwork(8, Sizes(quick=True))["seconds"] > 0
 
 
+@needs_kernels
 def test_a_difference_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     layer, step = autapse.Clockwork(8, 8), autapse.cells.Clockwork.step
     monkeypatch.setattr(autapse.cells.Clockwork, "runs_in_parts", True)

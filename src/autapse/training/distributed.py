@@ -58,8 +58,11 @@ class World:
         return whole
 
     def own(self, whole: Tensor) -> Tensor:  # [layers, rows of all, H] -> [layers, rows of this process, H]
-        """The part of this process in what `gathered` returned."""
-        return whole[:, self.rank :: self.size]
+        """The part of this process in what `gathered` returned.
+
+        It is a copy: products round differently for rows that do not lie side by side.
+        """
+        return whole[:, self.rank :: self.size].clone(memory_format=torch.contiguous_format)
 
     def add_up(self, tensors: list[Tensor]) -> None:
         """Replace each tensor by its sum over all processes, with one message.
