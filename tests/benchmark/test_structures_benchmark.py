@@ -16,7 +16,7 @@ def test_a_grid_is_compared_with_four_scans(cell: str) -> None:
 
 def test_trees_are_compared_with_a_recursion() -> None:
     row = measure_trees("n-ary-lstm", 4, quick=True)
-    assert row["ratio"] == pytest.approx(row["against"] / row["seconds"], rel=0.01)
+    assert row["ratio"] == pytest.approx(row["against"] / row["seconds"], rel=0.01, abs=0.0006)  # three digits
 
 
 @pytest.mark.skipif(not RESULTS.exists(), reason="no results are stored yet")
