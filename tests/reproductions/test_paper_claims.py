@@ -85,6 +85,8 @@ def test_solved_and_failed() -> None:
     assert outcome(f"{name} fails", solved, paper="rin") == "did not hold"
     assert outcome(f"{name} fails", failed, paper="rin") == "held"
     assert outcome(f"{name} solves", solved, failed, paper="rin") == "did not hold"  # in one seed of two
+    words = judged(Claim(text="", compare=(f"{name} solves",)), solved, failed, paper="rin").numbers
+    assert words == "T = 400: LSTM solved in 1 of 2 runs"
 
 
 def test_solved_means_below_the_limit_of_the_task_with_every_seed() -> None:

@@ -67,6 +67,8 @@ class Side:
             return "not run"
         if self.unit == "time":
             return duration(self.score.mean)
+        if self.unit == "solved":
+            return _how_often(self.score)
         return self.score.shown(FORMATS.get(self.unit, "g"))
 
 
@@ -144,10 +146,8 @@ class Evidence:
         limit = recipe.config().task.solved or 0.0
         solved = all(one.ours if one.unit == "solved" else (one.test or 0.0) < limit for one in found)
         column, row = side.label
-        words = f"{column}: {row} {'solved' if solved else 'not solved'}"
-        return Comparison(
-            solved == (relation == "solves"), words if side.unit == "solved" else f"{words} ({side.shown()})"
-        )
+        shown = side.shown() if side.unit == "solved" else f"{'solved' if solved else 'not solved'} ({side.shown()})"
+        return Comparison(solved == (relation == "solves"), f"{column}: {row} {shown}")
 
     def _side(self, name: str, measure: str) -> Side:
         if re.fullmatch(r"\d+(\.\d+)?", name):
@@ -165,6 +165,17 @@ class Evidence:
         unit = measure if measure != "score" else found[best][0].unit if found[best] else ""
         about = self.recipes[best].about
         return Side((about["column"], about["row"]), unit, score_of(found[best], value))
+
+
+def _how_often(score: Score) -> str:
+    """In how many runs a task was solved.
+
+    >>> _how_often(Score(0.6, 0.55, 5)), _how_often(Score(1.0, None, 1))
+    ('solved in 3 of 5 runs', 'solved')
+    """
+    if score.seeds == 1:
+        return "solved" if score.mean else "not solved"
+    return f"solved in {round(score.mean * score.seeds)} of {score.seeds} runs"
 
 
 def _mean(every: list[list[Result]], value: Callable[[Result], float | None]) -> tuple[str, Score | None]:
