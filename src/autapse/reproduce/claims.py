@@ -30,7 +30,7 @@ from pathlib import Path
 from autapse import checks
 from autapse.reproduce.recipe import Recipe
 from autapse.reproduce.result import OTHERS, Result, Results
-from autapse.reproduce.score import Score, chosen, duration, score_of
+from autapse.reproduce.score import Score, chosen, duration, how_often, score_of
 
 RELATIONS = {"beats": 2, "reaches": 2, "solves": 1, "fails": 1}  # how many sides each has
 OUTCOMES = ("held", "held so far", "did not hold", "not run yet")
@@ -68,7 +68,7 @@ class Side:
         if self.unit == "time":
             return duration(self.score.mean)
         if self.unit == "solved":
-            return _how_often(self.score)
+            return _solved_runs(self.score)
         return self.score.shown(FORMATS.get(self.unit, "g"))
 
 
@@ -167,15 +167,15 @@ class Evidence:
         return Side((about["column"], about["row"]), unit, score_of(found[best], value))
 
 
-def _how_often(score: Score) -> str:
+def _solved_runs(score: Score) -> str:
     """In how many runs a task was solved.
 
-    >>> _how_often(Score(0.6, 0.55, 5)), _how_often(Score(1.0, None, 1))
+    >>> _solved_runs(Score(0.6, 0.55, 5)), _solved_runs(Score(1.0, None, 1))
     ('solved in 3 of 5 runs', 'solved')
     """
     if score.seeds == 1:
         return "solved" if score.mean else "not solved"
-    return f"solved in {round(score.mean * score.seeds)} of {score.seeds} runs"
+    return f"solved {how_often(round(score.mean * score.seeds), score.seeds)}"
 
 
 def _mean(every: list[list[Result]], value: Callable[[Result], float | None]) -> tuple[str, Score | None]:

@@ -56,8 +56,17 @@ def solved(results: list[Result]) -> str:
         return NOT_RUN
     steps = [float(_steps_to_solve(one)) for one in results if one.ours]
     of_one = "yes" if steps else "no"
-    often = of_one if len(results) == 1 else f"in {len(steps)} of {len(results)} runs"
+    often = of_one if len(results) == 1 else how_often(len(steps), len(results))
     return f"{often}, {statistics.fmean(steps):,.0f} steps" if steps else often
+
+
+def how_often(times: int, runs: int) -> str:
+    """In 2 of 3 runs.
+
+    >>> how_often(2, 3)
+    'in 2 of 3 runs'
+    """
+    return f"in {times} of {runs} runs"
 
 
 def _steps_to_solve(result: Result) -> int:
