@@ -206,6 +206,7 @@ def from_rin() -> Expected:
     for task, *numbers in rows(RIN_3):
         for cell, number in zip(("rin", "irnn", "lstm"), numbers, strict=True):
             found[f"rin/table3/{cell}/task-{task}"] = {"accuracy": float(number)}
+        found[f"rin/table3/irnn-1e-3/task-{task}"] = {}
     for length in (200, 300, 400):
         for cell in ("rin", "irnn", "lstm"):
             found[f"rin/figure2/t{length}/{cell}"] = {"solved": (length, cell) != (400, "lstm")}
@@ -465,7 +466,7 @@ def test_find_recipe() -> None:
         find_recipe("rin/table1/permutedmnist/rin-1-100")
     with pytest.raises(InputError, match="Did you mean 'rin/table3'"):
         find_recipe("rin/table33")
-    assert len(recipes_below("rin/table3")) == 60
+    assert len(recipes_below("rin/table3")) == 80
     assert [recipe.id for recipe in recipes_below("ernn/table4/har-2/ernn-k2")] == ["ernn/table4/har-2/ernn-k2"]
     with pytest.raises(InputError, match="recipe must be the id of a recipe"):
         recipes_below("nothing-like-it")
