@@ -70,8 +70,24 @@ def test_both_directions_of_a_stack_read_the_same_times() -> None:
     x = torch.cat([torch.randn(6, 2, D), torch.rand(6, 2, 1).cumsum(0)], dim=-1).double()
     output, (_, _, t_n) = layer(x, lengths=[6, 4])
     assert output.shape == (6, 2, 2 * H)
+    assert layer.cells["l1"].inner.input_size == 2 * H  # the LSTM does not read the time
     close(t_n[:, 1, 0], torch.stack([x[3, 1, -1], x[0, 1, -1]] * 2))
     close(output[:4, 1:], layer(x[:4, 1:])[0])
+
+
+def test_dropout_between_layers_keeps_the_time() -> None:
+    layer = autapse.PhasedLSTM(D + 1, H, num_layers=3, time="input", dropout=0.5).train()
+    times = torch.arange(1.0, 7.0)[:, None, None].expand(6, 2, 1)
+    _, (_, _, t_n) = layer(torch.cat([torch.randn(6, 2, D), times], dim=-1))
+    assert t_n.flatten().tolist() == [6.0] * 6
+
+
+@pytest.mark.parametrize("around", ["SkipRNN", "Dilated", "Deep"])
+def test_a_cell_around_it_does_not_pass_the_time_to_the_next_layer(around: str) -> None:
+    with pytest.raises(InputError, match=r"cell must be the same in each of the 2 layers; got 'PhasedLSTM'"):
+        getattr(autapse, around)(D + 1, H, num_layers=2, cell="phasedlstm:time=input")
+    getattr(autapse, around)(D + 1, H, cell="phasedlstm:time=input")(torch.randn(4, 2, D + 1))
+    getattr(autapse, around)(D, H, num_layers=2, cell="phasedlstm")(torch.randn(4, 2, D))
 
 
 def test_it_starts_as_the_paper() -> None:

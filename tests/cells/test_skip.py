@@ -62,6 +62,13 @@ def test_the_budget_is_paid_for_used_steps() -> None:
     assert with_chance(0.2).cells["l0"].penalty(state) is None
 
 
+def test_a_cell_inside_another_one_pays_too() -> None:
+    cell = autapse.cells.SkipRNN(2, 3, cell="skiprnn:budget=0.5", budget=2.0)
+    h, chance = torch.zeros(1, 3), torch.zeros(1, 1)
+    state = (h, chance, torch.tensor([[3.0]]), chance, torch.tensor([[4.0]]))  # 3 used steps inside, 4 outside
+    assert cell.penalty(state).tolist() == [0.5 * 3 + 2.0 * 4]
+
+
 def test_the_budget_lowers_the_chance_of_steps() -> None:
     """The gradient of the number of used steps: by the straight-through estimator, used = Σ q."""
     layer = with_chance(0.3)

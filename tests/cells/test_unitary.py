@@ -233,6 +233,8 @@ def test_weights_of_the_other_field_are_refused() -> None:
         ("KRU", {"field": 1}, "field must be one of real, complex; got 1"),
         ("KRU", {"factors": (2, 3)}, r"factors must have the product hidden_size = 4; got \(2, 3\)"),
         ("KRU", {"factors": (4, 0)}, "factors must be an integer of at least 1; got 0"),
+        ("KRU", {"factors": 2.5}, "factors must be a size, or several; got 2.5"),
+        ("KRU", {"factors": "22"}, "factors must be a size, or several; got '22'"),
         ("KRU", {"nonlinearity": "modReLU"}, "nonlinearity must be one of modrelu, tanh"),
         ("GORU", {"capacity": 0}, "capacity must be an integer of at least 1; got 0"),
         ("GORU", {"capacity": 2, "parametrization": "exp"}, 'capacity must be used with parametrization="rotations"'),

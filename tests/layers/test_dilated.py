@@ -12,6 +12,7 @@ import autapse
 from autapse.checks import InputError
 from autapse.models.bridge import Bridge
 from autapse.native import library, ops
+from autapse.unfold import Parallel
 from tolerance import close
 
 D, H, LAYERS, T = 3, 4, 3, 13
@@ -157,3 +158,11 @@ def test_h0_of_a_stack_is_checked() -> None:
     wrong = tuple(torch.zeros(3, 2, H, dtype=torch.float64) for _ in range(4))
     with pytest.raises(InputError, match=r"h0 must have shape \(num_layers·directions, B, H\) = \(2, 2, 4\)"):
         layer(x, wrong)
+
+
+@pytest.mark.parametrize("settings", [{"unfold": Parallel()}, {"information_flow": 1.0}], ids=["parallel", "flow"])
+def test_settings_that_need_the_step_before_are_refused_for_a_stack(settings: dict[str, Any]) -> None:
+    """The first layer reads the step before, the second one does not."""
+    autapse.Dilated(3, 4, **settings)(torch.randn(6, 2, 3))
+    with pytest.raises(InputError):
+        autapse.Dilated(3, 4, num_layers=2, **settings)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import itertools
+import math
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 import autapse
 from autapse.checks import InputError
-from autapse.tasks import XOR
+from autapse.tasks import XOR, ArrayTask, Shapes
 from autapse.training import ModelConfig, RunConfig, Trainer, TrainingConfig, fit
 from autapse.training.curvature import LocalProblem
 from autapse.training.hessian_free import HessianFree, _next_damping
+from autapse.training.loop import Loop
 from small import final_tensors, small_config, stopped_at
 
 B, T, D, H, K = 5, 6, 2, 3, 3
@@ -63,7 +66,7 @@ def test_products_are_those_of_the_dense_matrix(layer, kind):
     model, x = Small(layer(D, H)), torch.randn(T, B, D, dtype=torch.float64)
     targets = torch.randint(K, (B,)) if kind == "classes" else torch.randn(B, K, dtype=torch.float64)
     loss = cross_entropy if kind == "classes" else squared
-    matrix = problem_of(model, x, targets, loss, states=model.layer, weight_decay=0.1).linearise()
+    matrix = problem_of(model, x, targets, loss, states=[model.layer], weight_decay=0.1).linearise()
     states, _ = model.layer(x)
     output = model(x)
     J, S = dense_jacobian(model, output), dense_jacobian(model, states)
@@ -83,8 +86,8 @@ def test_the_curvature_of_some_sequences():
     model, x = Small(autapse.GRU(D, H)), torch.randn(T, B, D, dtype=torch.float64)
     targets = torch.randn(B, K, dtype=torch.float64)
     v = torch.randn(sum(p.numel() for p in model.parameters()), dtype=torch.float64)
-    few = problem_of(model, x, targets, squared, states=model.layer, curvature_batch=2)
-    alone = problem_of(model, x[:, :2], targets[:2], squared, states=model.layer)
+    few = problem_of(model, x, targets, squared, states=[model.layer], curved=range(2))
+    alone = problem_of(model, x[:, :2], targets[:2], squared, states=[model.layer])
     alone.sequences = alone.curved = range(2)
     torch.testing.assert_close(few.linearise().product(v, 0.3), alone.linearise().product(v, 0.3))
     assert few.loss() == pytest.approx(float(squared(model(x).detach(), targets)) / B)
@@ -118,6 +121,30 @@ def test_one_step_solves_least_squares():
     assert optimizer.damping == pytest.approx(1e-9 / 1.5)  # the model was right, so the damping falls
 
 
+def test_the_damping_rises_where_the_curvature_is_negative():
+    """The loss cos(w) at w = 0.5: the second derivative is negative, so no step is found until λ is above it."""
+    model = nn.Linear(1, 1, bias=False).double()
+    nn.init.constant_(model.weight, 0.5)
+
+    def evaluate(call, sequences):
+        return call(torch.ones(1, 1, dtype=torch.float64)), lambda output: output.cos().sum()
+
+    optimizer = HessianFree(model.parameters(), damping=0.1)
+    shares, dampings = [], []
+    for _ in range(9):
+        optimizer.zero_grad()
+        model(torch.ones(1, 1, dtype=torch.float64)).cos().sum().backward()
+        shares.append(optimizer.step(LocalProblem(model, evaluate, range(1))))
+        dampings.append(optimizer.damping)
+        if shares[-1]:
+            break
+    needed = next(n for n in range(9) if 0.1 * 1.5**n > math.cos(0.5))
+    assert shares[:needed] == [0.0] * needed
+    assert shares[needed] > 0
+    assert dampings[:needed] == pytest.approx([0.1 * 1.5 ** (n + 1) for n in range(needed)])
+    assert model.weight.item() > 0.5  # towards the minimum at π
+
+
 def test_the_damping_follows_levenberg_and_marquardt():
     assert [_next_damping(1.0, ratio) for ratio in (-0.3, 0.2, 0.5, 0.9)] == [1.5, 1.5, 1.0, 1 / 1.5]
 
@@ -127,6 +154,33 @@ def config_of(task=None, cell="rnn", **training):
     settings = {"optimizer": "hessian-free", "steps": 6, "batch_size": 200, "eval_every": 2, "cg_steps": 20}
     model = ModelConfig(cell=cell, hidden_size=(6, 5), dropout=0.2)
     return RunConfig(task=task, model=model, training=TrainingConfig(**settings | training))
+
+
+def test_structural_damping_holds_every_network_that_answers():
+    """Without an effect on the outputs of the heads, only structural damping is left: G is 0 for a head of zeros."""
+    task = XOR(length=8, train_size=40, validation_size=20, test_size=20)
+    settings = TrainingConfig(optimizer="hessian-free", steps=1, batch_size=40, structural_damping=0.1)
+    loop = Loop(RunConfig(task=task, model=ModelConfig(cell="rnn", hidden_size=(4,), members=2), training=settings))
+    with torch.no_grad():
+        for name, parameter in loop.model.named_parameters():
+            if "head" in name:
+                parameter.zero_()
+    problem = loop._problem(loop.feed.sequences(0))
+    vector = torch.ones(sum(p.numel() for p in problem.parameters), dtype=torch.float64)
+    parts = problem.split(problem.linearise().product(vector, 1.0))
+    names = [name for name, _ in loop.model.named_parameters()]
+    moved = [name for name, part in zip(names, parts, strict=True) if part.abs().max() > 1e-6]
+    assert sorted(moved) == sorted(name for name in names if "layer" in name)
+
+
+def test_the_curvature_sees_all_lengths_of_a_batch():
+    rng = np.random.default_rng(0)
+    series = [rng.normal(size=(n, 2)) for n in range(1, 41)]
+    task = ArrayTask(series, ["a", "b"] * 20, test_share=0.0, validation=0.0)
+    settings = TrainingConfig(optimizer="hessian-free", steps=1, batch_size=40, curvature_batch=4)
+    loop = Loop(RunConfig(task=task, model=ModelConfig(cell="rnn", hidden_size=(4,)), training=settings))
+    problem = loop._problem(loop.feed.sequences(0))
+    assert loop.train_data.lengths[problem.curved].tolist() == [1, 11, 21, 31]
 
 
 def test_no_step_raises_the_loss_of_its_batch(monkeypatch):
@@ -167,8 +221,11 @@ def test_a_stopped_run_continues_to_the_same_bits(tmp_path):
         ({"cg_steps": 0}, "cg_steps must be an integer of at least 1; got 0"),
         ({"learning_rate": 0.1}, "learning_rate must be unset with optimizer='hessian-free'"),
         ({"clip_norm": 5.0}, "clip_norm must be unset with optimizer='hessian-free'"),
-        ({"schedule": "cosine"}, "schedule must be unset"),
-        ({"optimizer": "adam", "damping": 2.0}, "damping must be unset with optimizer='adam'"),
+        (
+            {"schedule": "cosine"},
+            "schedule must be unset, or 'constant', with optimizer='hessian-free', which chooses its steps itself",
+        ),
+        ({"optimizer": "adam", "damping": 2.0}, "damping must be unset, or 1.0, with optimizer='adam'"),
     ],
 )
 def test_wrong_settings_are_one_line(settings, words):
@@ -190,6 +247,24 @@ def test_models_with_side_effects_are_refused():
     model = ModelConfig(cell="rnn", hidden_size=(8,), output_norm=True)
     with pytest.raises(InputError, match="optimizer must be another one than hessian-free for a model with batch"):
         fit(RunConfig(task=config.task, model=model, training=config.training))
+
+
+@pytest.mark.parametrize("cell", ["skiprnn:budget=0.1", "memory:hard=sample", "dilated:cell=(skiprnn:budget=1.0)"])
+def test_networks_whose_loss_has_other_terms_are_refused(cell):
+    with pytest.raises(InputError, match="hessian-free for a network with a penalty or with draws"):
+        Loop(config_of(cell=cell))
+
+
+def test_a_penalty_inside_an_image_model_is_refused():
+    task = Shapes(train_size=10, validation_size=5, test_size=5)
+    model = ModelConfig(cell="skiprnn:budget=0.1", hidden_size=(4,))
+    with pytest.raises(InputError, match="hessian-free for a network with a penalty or with draws"):
+        Loop(RunConfig(task=task, model=model, training=TrainingConfig(optimizer="hessian-free", batch_size=10)))
+
+
+@pytest.mark.parametrize("cell", ["skiprnn", "memory", "dilated", "deep"])
+def test_networks_around_another_one_are_accepted(cell):
+    fit(config_of(cell=cell, steps=1, cg_steps=3))
 
 
 @pytest.mark.fixed_seed("whether a training succeeds depends on the seed")

@@ -98,9 +98,40 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "exists already" in capsys.readouterr().err
 
 
+def test_the_second_half_of_a_period_needs_windows_inside_it(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    settings: dict[str, Any] = {"cell": "rnn", "hidden_size": (3,), "steps": 70, "period": 20}
+    fine, coarse = (OnlineRun(OnlineConfig(record_every=n, **settings)) for n in (5, 20))
+    windows = fine.run().windows
+    late = [window.error for window in windows if window.step % 20 in (15, 0)]
+    assert fine.summary()["error_late"] == pytest.approx(np.mean(late))
+    everything = [w.error * n for w, n in zip(coarse.run().windows, (20, 20, 20, 10), strict=True)]
+    assert coarse.summary()["error"] == pytest.approx(sum(everything) / 70)
+    assert "error_late" not in coarse.summary()
+    words = ["--cell", "rnn", "--hidden-size", "3", "--steps", "40", "--period", "20", "--record-every", "20"]
+    assert main(["online", *words, "--out", str(tmp_path / "run")]) == 0
+    assert "second half" not in capsys.readouterr().out
+
+
+def test_a_layer_without_weights_trains_its_head() -> None:
+    run = OnlineRun(OnlineConfig(cell="reservoir", hidden_size=(20,), steps=400, period=400, record_every=100))
+    windows = run.run().windows
+    assert windows[-1].error < windows[0].error
+
+
+def test_divergence_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--cell", "rnn", "--hidden-size", "4", "--steps", "40", "--learning-rate", "1e30", "--optimizer", "sgd"]
+    assert main(["online", *words, "--out", str(tmp_path / "run")]) == 1
+    said = capsys.readouterr().err
+    assert "Training diverged: the prediction at step" in said
+    assert "Traceback" not in said
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (["--cell", "skiprnn:budget=0.1"], "cell must add no penalty"),
         (["--cell", "implicitgru"], "layer must read a stream in one direction"),
         (["--cell", "gruu"], "gruu"),
         (["--learning-rate", "-1"], "learning_rate must be"),

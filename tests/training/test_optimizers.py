@@ -94,7 +94,7 @@ def test_momentum_is_constant_by_default():
     [
         ({"optimizer": "nesterov", "momentum": 1.0}, "momentum must be above 0 and below 1; got 1.0"),
         ({"optimizer": "nesterov", "momentum": -0.5}, "momentum must be above 0 and below 1; got -0.5"),
-        ({"optimizer": "adam", "momentum": 0.5}, "momentum must be unset with optimizer='adam'; got 0.5"),
+        ({"optimizer": "adam", "momentum": 0.5}, "momentum must be unset, or 0.9, with optimizer='adam'; got 0.5"),
         ({"optimizer": "sgd", "momentum_schedule": "sutskever"}, "momentum_schedule must be unset"),
     ],
 )

@@ -43,6 +43,25 @@ def test_the_number_of_threads_changes_no_bit(model, count):
     assert all(torch.equal(found[name], expected[name]) for name in expected)
 
 
+@pytest.mark.parametrize("setting", [{"information_flow": 1.0}, {"clip_hidden": 1e-3}], ids=str)
+def test_settings_of_the_backward_pass_act_on_each_network_as_on_one_alone(setting):
+    """The gradient of each of two networks is half of what it is alone."""
+    rng = np.random.default_rng(0)
+    task = ArrayTask(rng.normal(size=(12, 6, 2)), ["a", "b", "c"] * 4, test_share=0.0, validation=0.0)
+
+    def gradients(count):
+        settings = TrainingConfig(steps=1, batch_size=12, **setting)
+        loop = Loop(
+            RunConfig(task=task, model=ModelConfig(cell="rnn", hidden_size=4, members=count), training=settings)
+        )
+        loop._seed_step()
+        loop._backward(loop.feed.sequences(0))
+        return [p.grad for p in loop.model.members[0].layer.parameters()]
+
+    for one, half in zip(gradients(1), gradients(2), strict=True):
+        torch.testing.assert_close(half, one / 2)
+
+
 def test_each_call_has_a_thread_and_numbers_of_its_own():
     barrier = threading.Barrier(2)  # passes only if both calls run at the same time
 

@@ -187,6 +187,12 @@ class Cell(nn.Module):
     def place(self, layer: int, layers: int) -> None:
         """Called once by a layer with several cells on top of one another: where this one is, counted from 0."""
 
+    depends_on_place: bool = False
+    """Whether `place` changes the cell. Then, inside another cell, it can be in one layer only."""
+
+    passed_features: int = 0
+    """How many of the last features of the output are inputs that the next layer gets unchanged, such as the time."""
+
     def rule(self, weights: Any) -> Rule:
         """For a cell that looks ahead: h_t as a function of the drive and of the states on the stencil.
 

@@ -12,6 +12,7 @@ from torch.nn.utils.parametrize import is_parametrized
 from autapse import checks
 from autapse.cells.base import Cell, FormCell, Note, borrow, make_cell
 from autapse.cells.deep_step import DeepStep, chained
+from autapse.cells.enclosing import check_place
 from autapse.cells.groups import group_mask, group_of, restrict
 from autapse.cells.maps import Maps
 from autapse.cells.named import CELLS, cell_class, spec_of
@@ -223,6 +224,9 @@ class Deep(FormCell):
     @property
     def draws(self) -> bool:  # type: ignore[override]
         return self.inner.draws
+
+    def place(self, layer: int, layers: int) -> None:
+        check_place("cell", self.inner, layers)
 
     def log_probability(self, state: State) -> Tensor | None:
         return self.inner.log_probability(state)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from autapse import checks
 from autapse.cells.base import Scans
-from autapse.cells.enclosing import Enclosing
+from autapse.cells.enclosing import Enclosing, total
 from autapse.cells.named import CELLS
 from autapse.forms import State
 from autapse.sequences.lengths import running
@@ -51,29 +51,29 @@ class Dilated(Enclosing):
         self.place(0, 1)
 
     def place(self, layer: int, layers: int) -> None:
+        super().place(layer, layers)
         steps = self.dilation * self.growth**layer
         if steps > MOST_STEPS:
             checks.fail("growth", f"give at most {MOST_STEPS} steps, also in layer {layer}", self.growth)
         self.stencil = (-steps,)
 
+    @property
+    def depends_on_place(self) -> bool:  # type: ignore[override]
+        return self.growth != 1
+
     def initial_state(self, batch: int, like: Tensor) -> State:
         return self.inner.initial_state(batch, like) * self.steps_back
 
     def log_probability(self, state: State) -> Tensor | None:
-        return self._total([self.inner.log_probability(part) for part in self._parts(state)])
+        return total([self.inner.log_probability(part) for part in self._parts(state)])
 
     def penalty(self, state: State) -> Tensor | None:
-        return self._total([self.inner.penalty(part) for part in self._parts(state)])
+        return total([self.inner.penalty(part) for part in self._parts(state)])
 
     def _parts(self, state: State) -> list[State]:
         """The carried states of each of the d interleaved sequences."""
         count = len(self.state_sizes)
         return [state[n : n + count] for n in range(0, len(state), count)]
-
-    @staticmethod
-    def _total(values: list[Tensor | None]) -> Tensor | None:
-        known = [value for value in values if value is not None]
-        return torch.stack(known).sum(0) if known else None
 
     def _jacobian(self, u: Tensor, state: State, weights: Any, t: int) -> Tensor:
         """The derivative of all carried states: a block companion matrix, whose last block is that of the cell."""

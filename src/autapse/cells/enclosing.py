@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from autapse import checks
@@ -27,6 +29,9 @@ class Enclosing(Cell):
         self.inner = make_cell(kind, input_size, hidden_size, {"bias": bias, **self._factory}, options)
         if self.inner.stencil != (-1,) or self.inner.is_solved or self.inner.carried_sizes != self.inner.state_sizes:
             checks.fail("cell", "read the state of one step before, and solve no equation", self.cell, "Try gru.")
+
+    def place(self, layer: int, layers: int) -> None:
+        check_place("cell", self.inner, layers)
 
     def reset_parameters(self) -> None:
         self.inner.reset_parameters()
@@ -78,3 +83,16 @@ class Enclosing(Cell):
     @property
     def draws(self) -> bool:  # type: ignore[override]
         return self.inner.draws
+
+
+def check_place(argument: str, inner: Cell, layers: int) -> None:
+    """Raise an error if an inner cell must know its place in a stack: only the cell around it has one."""
+    if layers > 1 and inner.depends_on_place:
+        rule = f"be the same in each of the {layers} layers"
+        checks.fail(argument, rule, type(inner).__name__, "Use growth=1 for Dilated, time='position' for PhasedLSTM.")
+
+
+def total(terms: Sequence[Tensor | None]) -> Tensor | None:  # [B] each
+    """The sum of those that are there; None if there are none."""
+    known = [term for term in terms if term is not None]
+    return torch.stack(known).sum(0) if known else None

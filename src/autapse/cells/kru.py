@@ -55,6 +55,9 @@ class KRU(ModulusCell):
         self._make_parameters(2 if field == "complex" else 1, sum(size * size for size in self.sizes))
 
     def _checked(self, factors: Any) -> tuple[int, ...]:
+        if not isinstance(factors, int | Sequence) or isinstance(factors, str):
+            rule = "be a size, or several"
+            checks.fail("factors", rule, factors, "An example: (2, 4).", checks.KindError)
         sizes = (factors,) if isinstance(factors, int) else tuple(factors)
         for size in sizes:
             checks.integer("factors", size, minimum=1)

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from autapse import checks
 from autapse.cells.addressing import SIMILARITIES, draw, most_probable
 from autapse.cells.base import Cell, Note, make_cell, uniform_
+from autapse.cells.enclosing import check_place, total
 from autapse.cells.heads import Heads
 from autapse.cells.named import CELLS, cell_class, spec_of
 from autapse.forms import State
@@ -299,16 +300,17 @@ class Memory(Cell):
 
     def log_probability(self, state: State) -> Tensor | None:
         parts = self.parts(state)
-        drawn, inner = parts.log_probability, self.controller.log_probability(parts.controller)
-        if drawn is None:
-            return inner
-        return drawn.squeeze(-1) if inner is None else drawn.squeeze(-1) + inner
+        drawn = None if parts.log_probability is None else parts.log_probability.squeeze(-1)
+        return total([drawn, self.controller.log_probability(parts.controller)])
 
     def penalty(self, state: State) -> Tensor | None:
         return self.controller.penalty(self.parts(state).controller)
 
     def recurrent_matrices(self) -> list[Tensor]:
         return self.controller.recurrent_matrices()
+
+    def place(self, layer: int, layers: int) -> None:
+        check_place("controller", self.controller, layers)
 
 
 def _check_controller(cell: Cell) -> None:

@@ -46,7 +46,8 @@ class ModulusCell(FormCell):
         if isinstance(given, Tensor) and given.dim() == 2 and len(given) in (2 * width, width / 2):
             other = FIELDS[1 - FIELDS.index(self.field)]
             rule = f'have {width} rows for field="{self.field}"'
-            checks.fail(f"{prefix}weight_ih", rule, tuple(given.shape), f'Make a network with field="{other}".')
+            remedy = f'Make a network with field="{other}", or with another hidden_size.'
+            checks.fail(f"{prefix}weight_ih", rule, tuple(given.shape), remedy)
         super()._load_from_state_dict(state_dict, prefix, *others)
 
     def matrix(self) -> Tensor:

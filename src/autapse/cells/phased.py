@@ -69,7 +69,7 @@ class PhasedLSTM(FormCell):
 
     Args:
         periods: the shortest and the longest period at the start, in the unit of the time stamps. The paper chooses
-            them for each task.
+            them for each task. `autapse run my.csv` scales all columns, also the time, unless `--scaling none`.
         open_ratio: r at the start.
         leak: α, the slope of k while a unit is closed, so that gradients pass.
         time: "position": t is the number of the step. "input": t is the last feature of the input, in any unit. The
@@ -128,6 +128,14 @@ class PhasedLSTM(FormCell):
 
     def place(self, layer: int, layers: int) -> None:
         self.passes_time = self.stamped and layer < layers - 1
+
+    @property
+    def depends_on_place(self) -> bool:  # type: ignore[override]
+        return self.stamped
+
+    @property
+    def passed_features(self) -> int:  # type: ignore[override]
+        return int(self.passes_time)
 
     @property
     def state_sizes(self) -> tuple[int, ...]:

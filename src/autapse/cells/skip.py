@@ -9,7 +9,7 @@ from torch import Tensor
 
 from autapse import checks
 from autapse.cells.base import uniform_
-from autapse.cells.enclosing import Enclosing
+from autapse.cells.enclosing import Enclosing, total
 from autapse.cells.named import CELLS
 from autapse.forms import State
 
@@ -88,8 +88,8 @@ class SkipRNN(Enclosing):
         return logit if self.bias_skip is None else logit + self.bias_skip
 
     def penalty(self, state: State) -> Tensor | None:  # [B]
-        """λ·(number of used steps); None without a budget."""
-        return self.budget * state[-1].squeeze(-1) if self.budget else None
+        """λ·(number of used steps), and what the other cell pays; None for nothing."""
+        return total([self.budget * state[-1].squeeze(-1) if self.budget else None, super().penalty(state)])
 
 
 CELLS[SkipRNN.__name__.lower()] = SkipRNN

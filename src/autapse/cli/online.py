@@ -51,6 +51,8 @@ def finish(run: Any) -> int:
     said = run.summary()
     terminal.write(f"{said['cell']}  {said['parameters']} parameters, {said['steps']} steps: mean squared error")
     for words, end in (("of all steps", ""), ("in the second half of each period", "_late")):
+        if f"error{end}" not in said:  # the windows are longer than half a period
+            continue
         network, trivial, least = (said[f"{name}{end}"] for name in ("error", "trivial", "least"))
         terminal.write(f"  {words}: {network:.4g}  (the value before: {trivial:.4g}; best possible: {least:.4g})")
     terminal.write(f"run: {run.folder}")

@@ -141,7 +141,8 @@ class Recurrent(nn.Module):
         first = next(iter(cells.values()))
         if looks_ahead(first) and not self.looks_ahead:
             checks.fail("stencil", "be an attribute of the class, for a cell that looks ahead", first.stencil)
-        self.strategy.check(cell if self.looks_ahead else first)
+        for one in [cell] if self.looks_ahead else cells.values():
+            self.strategy.check(one)
         self._state_sizes = {key: cell.carried_sizes for key, cell in cells.items()}
         self._outputs_states = first.outputs_state
         keys, d = list(cells), self.directions
@@ -190,7 +191,7 @@ class Recurrent(nn.Module):
                 cell = make_cell(self.cell_class, width, size, common, options)
                 cell.place(layer, self.num_layers)
                 cells[self._key(layer, direction)] = cell
-            width = cell.output_size * self.directions
+            width = cell.output_size * self.directions - cell.passed_features * (self.directions - 1)
         return cells
 
     def _store_cells(self, cells: dict[str, Cell]) -> None:
@@ -228,8 +229,12 @@ class Recurrent(nn.Module):
     @property
     def learns_draws(self) -> bool:
         """Whether the cells draw random numbers whose probabilities are trained by REINFORCE."""
-        nothing = torch.empty(0)
-        return any(cell.log_probability(cell.initial_state(0, nothing)) is not None for cell in self.cells.values())
+        return any(cell.log_probability(_no_sequences(cell)) is not None for cell in self.cells.values())
+
+    @property
+    def pays_penalty(self) -> bool:
+        """Whether the cells add a penalty to the training loss."""
+        return any(cell.penalty(_no_sequences(cell)) is not None for cell in self.cells.values())
 
     @property
     def checkpoint_every(self) -> int | None:
@@ -360,9 +365,10 @@ class Recurrent(nn.Module):
         rows, final = batch.rows, {}
         traces: list[list[Tensor]] = []
         reports: list[SolveReport] = []
+        passed = 0
         for layer, keys_here in enumerate(self._keys):
             if layer:
-                rows = noise.dropout(rows, self.dropout, self.training)
+                rows = self._between_layers(rows, passed)
             outputs, kept = [], []
             for direction, key in enumerate(keys_here):
                 cell = cells[key]
@@ -375,9 +381,16 @@ class Recurrent(nn.Module):
                     reports.append(report)
                 outputs.append(trace[0] if self._outputs_states else cell.output(trace))
                 kept.append(trace)
-            rows = torch.cat(outputs, dim=-1) if self.bidirectional else outputs[0]
+            passed = cell.passed_features
+            rows = _joined(outputs, passed) if self.bidirectional else outputs[0]
             traces.append([torch.stack(both, dim=1) for both in zip(*kept, strict=True)] if keep else [])
         return Run(rows, final, traces, reports, getattr(strategy, "adjoint_reports", []))
+
+    def _between_layers(self, rows: Tensor, passed: int) -> Tensor:  # [N, D]
+        """Dropout of what the layer below computed."""
+        computed, same = rows.tensor_split([rows.shape[-1] - passed], dim=-1) if passed else (rows, None)
+        computed = noise.dropout(computed, self.dropout, self.training)
+        return computed if same is None else torch.cat([computed, same], dim=-1)
 
     # States -----------------------------------------------------------------------------------------------------
 
@@ -484,6 +497,17 @@ class Layer(Recurrent):
         options = [p.replace(kind=p.KEYWORD_ONLY) for p in further]
         cls.__signature__ = inspect.Signature([*own, *options])  # type: ignore[attr-defined]
         cls.__doc__ = cls.__doc__ or layer_help(cls, cls.cell_type, Recurrent)
+
+
+def _joined(outputs: Sequence[Tensor], passed: int) -> Tensor:  # [N, D] each
+    """The outputs of both directions side by side, with one copy of what both pass on."""
+    first, last = outputs
+    return torch.cat([first[..., : first.shape[-1] - passed], last], dim=-1)
+
+
+def _no_sequences(cell: Cell) -> State:
+    """The states of a batch of 0 sequences, to ask a cell for what it computes from states."""
+    return cell.initial_state(0, torch.empty(0))
 
 
 def _first_parameter(module: nn.Module) -> Tensor | None:

@@ -147,7 +147,7 @@ class TrainingConfig:
         if not 0 < checks.number("momentum", self.momentum) < 1:
             checks.fail("momentum", "be above 0 and below 1", self.momentum, 'Use optimizer="sgd" for none.')
         if self.optimizer not in WITH_MOMENTUM:
-            self._check_unused("momentum", "momentum_schedule", rule=f"be unset with optimizer={self.optimizer!r}")
+            self._check_unused("momentum", "momentum_schedule", rule=f"with optimizer={self.optimizer!r}")
 
     def _check_curvature(self) -> None:
         checks.number("damping", self.damping, above=0.0)
@@ -155,22 +155,27 @@ class TrainingConfig:
         checks.integer("cg_steps", self.cg_steps, minimum=1)
         if self.curvature_batch is not None:
             checks.integer("curvature_batch", self.curvature_batch, minimum=1)
-        rule = f"be unset with optimizer={self.optimizer!r}"
+        rule = f"with optimizer={self.optimizer!r}"
         if self.optimizer != "hessian-free":
             self._check_unused("damping", "structural_damping", "cg_steps", "curvature_batch", rule=rule)
             return
         self._check_unused("orthogonality", "information_flow", "clip_hidden", "random_above", rule=rule)
-        self._check_unused("schedule", "warmup", "clip_value", rule=f"{rule}, which chooses its steps itself")
+        rule += ", which chooses its steps itself"
+        self._check_unused("schedule", "warmup", "clip_value", rule=rule)
         for name, own in (("learning_rate", 1.0), ("clip_norm", None)):
-            if getattr(self, name) != own:
-                self._check_unused(name, rule=f"{rule}, which chooses its steps itself")
-                object.__setattr__(self, name, own)
+            if getattr(self, name) not in (own, _default(name)):
+                checks.fail(name, f"be unset {rule}", getattr(self, name))
+            object.__setattr__(self, name, own)
 
     def _check_unused(self, *names: str, rule: str) -> None:
-        """These settings must have their defaults."""
+        """These settings must have their defaults. `rule` says when."""
         for name in names:
-            if getattr(self, name) != type(self).__dataclass_fields__[name].default:
-                checks.fail(name, rule, getattr(self, name))
+            if getattr(self, name) != _default(name):
+                checks.fail(name, f"be unset, or {_default(name)!r}, {rule}", getattr(self, name))
+
+
+def _default(name: str) -> Any:
+    return TrainingConfig.__dataclass_fields__[name].default
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,6 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 
 from autapse import checks
-from autapse.cells import Cell
 from autapse.models import Model
 from autapse.unfold import Pointwise, Scan
 
@@ -36,9 +35,9 @@ class LocalProblem:
         evaluate: runs the model, or a replacement, on some sequences of the batch, with the same random numbers at
             each call.
         sequences: the numbers of the sequences of the batch.
-        states: the module whose first output is the states that structural damping holds; None for none.
+        states: the modules whose first outputs are the states that structural damping holds.
         weight_decay: L2 penalty.
-        curvature_batch: number of sequences that the Gauss–Newton matrix is computed on; None for all.
+        curved: the sequences that the Gauss–Newton matrix is computed on; None for all.
     """
 
     def __init__(
@@ -46,13 +45,13 @@ class LocalProblem:
         model: nn.Module,
         evaluate: Evaluate,
         sequences: Sequence[int],
-        states: nn.Module | None = None,
+        states: Sequence[nn.Module] = (),
         weight_decay: float = 0.0,
-        curvature_batch: int | None = None,
+        curved: Sequence[int] | None = None,
     ) -> None:
         self.model, self.sequences, self.weight_decay = model, sequences, weight_decay
-        self.curved = sequences[:curvature_batch]
-        self._evaluate, self._layer = evaluate, states
+        self.curved = sequences if curved is None else curved
+        self._evaluate, self._layers = evaluate, states
         self._names = [name for name, _ in model.named_parameters()]
         self.parameters = list(model.parameters())
 
@@ -80,14 +79,14 @@ class LocalProblem:
 
     def linearise(self) -> GaussNewton:
         """Products by the Gauss–Newton matrix at the present weights."""
-        with _noted(self._layer) as states:
+        with _noted(self._layers) as states:
             output, loss = self._evaluate(self.model, self.curved)
         return GaussNewton(self, output, loss, states)
 
     def push(self, vector: Tensor) -> list[Tensor]:
         """J·v of the outputs and, if they are wanted, of the states."""
         _load_forward_mode()
-        with torch.no_grad(), forward_ad.dual_level(), _noted(self._layer) as states:
+        with torch.no_grad(), forward_ad.dual_level(), _noted(self._layers) as states:
             parts = zip(self.parameters, self.split(vector), strict=True)
             duals = [forward_ad.make_dual(p.detach(), v) for p, v in parts]
             output, _ = self._evaluate(self._with(duals), self.curved)
@@ -129,7 +128,7 @@ class GaussNewton:
         (self._slope,) = torch.autograd.grad(loss(self._at), self._at, create_graph=True)
 
     def product(self, vector: Tensor, structural: float = 0.0) -> Tensor:
-        """G·v, plus `structural` times the Gauss–Newton matrix of the mean squared change of the states.
+        """G·v, plus `structural` times the Gauss–Newton matrix of half the mean squared change of the states.
 
         Args:
             vector: v, all parameters one after the other.
@@ -157,36 +156,42 @@ def _load_forward_mode() -> None:
 
 
 @contextmanager
-def _noted(layer: nn.Module | None) -> Iterator[list[Tensor]]:
-    """Note the states that a layer computes."""
+def _noted(layers: Sequence[nn.Module]) -> Iterator[list[Tensor]]:
+    """Note the states that some layers compute."""
     states: list[Tensor] = []
-    if layer is None:
-        yield states
-        return
-    hook = layer.register_forward_hook(lambda _layer, _arguments, result: states.append(result[0]))
+    hooks = [
+        layer.register_forward_hook(lambda _layer, _arguments, result: states.append(result[0])) for layer in layers
+    ]
     try:
         yield states
     finally:
-        hook.remove()
+        for hook in hooks:
+            hook.remove()
+
+
+def held_layers(model: Model) -> list[nn.Module]:
+    """The layers whose states structural damping holds."""
+    tree = getattr(model, "layer", None)  # reads no sequences, so it is not among the recurrent layers
+    return [*model.layers()] or ([tree] if isinstance(tree, nn.Module) else [])
 
 
 def check_curvature(model: Model, processes: int, structural: float) -> None:
     """Refuse models whose loss is not a function of their output alone, or whose passes have side effects."""
     rule = "be another one than hessian-free for "
-    strategy = getattr(getattr(model, "layer", None), "strategy", Scan())
-    cell = getattr(getattr(model, "layer", None), "cell_class", Cell)
-    own_terms = cell.penalty is not Cell.penalty or cell.log_probability is not Cell.log_probability
+    layers = model.layers()
+    steps = all(isinstance(layer.strategy, Scan | Pointwise) for layer in layers)
+    draws = any(cell.draws for layer in layers for cell in layer.cells.values())
     norms = any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules())
     reasons = {
         "a training by several processes": processes > 1,
         "a model that reads what it writes": model.feeds_back,
         "a model that carries its state from batch to batch": model.carries,
-        "a network that is not computed step by step": not isinstance(strategy, Scan | Pointwise),
+        "a network that is not computed step by step": not steps,
         "a model with batch normalisation": norms,
-        "a network with a penalty or with draws": own_terms,
+        "a network with a penalty or with draws": draws or any(layer.pays_penalty for layer in layers),
     }
     for reason, holds in reasons.items():
         if holds:
             checks.fail("optimizer", rule + reason, "hessian-free")
-    if structural and not isinstance(getattr(model, "layer", None), nn.Module):
+    if structural and not held_layers(model):
         checks.fail("structural_damping", "be 0 for a model without a recurrent layer", structural)

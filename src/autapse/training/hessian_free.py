@@ -20,7 +20,7 @@ LOW, HIGH, FACTOR = 0.25, 0.75, 1.5  # of the Levenberg–Marquardt rule
 class HessianFree(Optimizer):
     """w' = w + r·δ, where δ minimises gᵀδ + ½·δᵀ(G + λ·I + λμ·S)δ by conjugate gradients.
 
-    G is the Gauss–Newton matrix of the loss on the batch, S that of the mean squared change of the states, and λ
+    G is the Gauss–Newton matrix of the loss on the batch, S that of half the mean squared change of the states, and λ
     follows the Levenberg–Marquardt rule: it rises if the quadratic model promised too much, and falls if it was right.
 
     Args:
@@ -71,7 +71,8 @@ class HessianFree(Optimizer):
         diagonal = (problem.squares() + problem.weight_decay + damping) ** POWER
         last = _flat(self.state[weight]["direction"] for weight in self._weights)
         iterates = conjugate_gradients(damped, -gradient, DECAY * last, diagonal, self.cg_steps)
-        if not iterates:
+        if not iterates:  # at a minimum, or the matrix is not positive definite
+            self._keep(problem.split(torch.zeros_like(gradient)), damping * (FACTOR if gradient.any() else 1.0))
             return 0.0
         chosen, loss = _backtrack(problem, iterates)
         slope = float(gradient @ chosen)

@@ -25,7 +25,7 @@ from autapse.training.amounts import augmentation
 from autapse.training.average import Average, averaged
 from autapse.training.clipping import clip, finite
 from autapse.training.config import RunConfig
-from autapse.training.curvature import LocalProblem, check_curvature
+from autapse.training.curvature import LocalProblem, check_curvature, held_layers
 from autapse.training.evaluation import Scores, measure
 from autapse.training.feeds import Batch, Tensors, in_order, make_feed
 from autapse.training.log import Quiet, Show
@@ -107,8 +107,7 @@ class Loop:
         if self.model.feeds_back and self.settings.information_flow:
             rule = f"be 0 for the task {config.task.name}, whose network reads what it writes, step by step"
             checks.fail("information_flow", rule, self.settings.information_flow)
-        # The gradients of all processes are added.
-        set_backward(self.model, self.settings.clip_hidden, self.settings.information_flow / self.world.size)
+        self._set_backward()
         parts = (partial(in_order, part, MANY) for part in (self.train_data, self.validation_data))
         began = time.perf_counter()
         self.needed_gain = self.model.start_from(*parts)
@@ -128,6 +127,14 @@ class Loop:
         self.side_by_side = SideBySide()
         self.carried: Any = None  # the state at the last position of a text
         self.history: list[dict[str, Any]] = []
+
+    def _set_backward(self) -> None:
+        """Give the layers what they do inside a backward pass."""
+        members, hidden = len(self.model.members), self.settings.clip_hidden
+        # Each of several networks has its share of the loss, so its gradients are smaller by their number. Ω does not
+        # depend on the size of gradients; the gradients of all networks and processes are added.
+        flow = self.settings.information_flow / (members * self.world.size)
+        set_backward(self.model, None if hidden is None else hidden / members, flow)
 
     @property
     def steps(self) -> int:
@@ -269,9 +276,15 @@ class Loop:
             with augment.changed_inputs(self.model, self.amounts):
                 return self._output(batch, list(sequences), call), partial(self._loss, batch, mixed, count)
 
-        states = getattr(self.model, "layer", None) if settings.structural_damping else None
-        decay, some = settings.weight_decay, settings.curvature_batch
-        return LocalProblem(self.model, evaluate, indices, states, decay, some)
+        states = held_layers(self.model) if settings.structural_damping else []
+        return LocalProblem(self.model, evaluate, indices, states, settings.weight_decay, self._curved(indices))
+
+    def _curved(self, indices: list[int]) -> list[int]:
+        """The sequences of a batch for the curvature. A batch that is sorted by length gives some of every length."""
+        count = min(self.settings.curvature_batch or len(indices), len(indices))
+        if self.train_data.lengths is None or not self.settings.bucket:
+            return indices[:count]
+        return [indices[n * len(indices) // count] for n in range(count)]
 
     def _reinforced(
         self, draws: list[Tensor], output: Tensor, batch: Batch, mixed: augment.Mixed | None, count: float

@@ -67,7 +67,7 @@ class OnlineLearner:
         """ds/dθ, [S, weights]."""
 
     def _initial(self) -> Tensor:
-        like = next(self.layer.parameters()).new_zeros(1, self.layer.input_size)
+        like = next(iter(self.layer.state_dict().values())).new_zeros(1, self.layer.input_size)
         states = [part for cell in self.layer.cells.values() for part in cell.initial_state(1, like)]
         # A learned initial state is a number here: its gradient would never reach the end of a stream.
         return torch.cat(states, dim=1).squeeze(0).detach()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from safetensors import SafetensorError
 from torch import nn
 
 from autapse import checks, files, records
+from autapse.exit_codes import Ending
 from autapse.layers.registry import make_layer
 from autapse.records import Record
 from autapse.tasks.drift import Drift
@@ -53,6 +55,18 @@ class OnlineProgress(Record):
     windows: tuple[Window, ...] = ()
 
 
+class StreamDiverged(Ending, RuntimeError):  # noqa: N818 (an outcome of training, not a programming error)
+    """The predictions are not finite numbers any more.
+
+    Args:
+        step: the step of the first such prediction.
+    """
+
+    def __init__(self, step: int) -> None:
+        words = "is not finite. Try a smaller learning rate or a smaller clip_norm."
+        super().__init__(f"Training diverged: the prediction at step {step} {words}")
+
+
 class OnlineRun:
     """A learner, its stream and its folder.
 
@@ -72,6 +86,8 @@ class OnlineRun:
         self.config, self.folder, self.show = config, folder, show
         torch.manual_seed(config.seed)
         layer = make_layer(config.cell, 1, list(config.hidden_size))
+        if layer.pays_penalty:
+            checks.fail("cell", "add no penalty, which is computed at the end of a sequence", config.cell)
         self.model = nn.ModuleDict({"layer": layer, "head": nn.Linear(layer.output_size, 1)})
         self.optimizer = OPTIMIZERS[config.optimizer](self.model.parameters(), lr=config.learning_rate)  # type: ignore[call-arg]
         self.learner = OnlineLearner(layer, self.model["head"], optimizer=self.optimizer, clip_norm=config.clip_norm)
@@ -111,7 +127,10 @@ class OnlineRun:
         learns = self.config.learn is None or t < self.config.learn
         # The error is that of the prediction before anything is learned from its target.
         prediction = self.learner.observe(x, target).prediction if learns else self.learner.predict(x)
-        self.progress.error += float((prediction - target).square())
+        error = float((prediction - target).square())
+        if not math.isfinite(error):
+            raise StreamDiverged(t)
+        self.progress.error += error
         self.progress.step += 1
 
     def _note(self) -> None:
@@ -126,17 +145,27 @@ class OnlineRun:
             self.show(window)
 
     def summary(self) -> dict[str, Any]:
-        """The errors over the whole stream, and over the second half of each period, when the network has adapted."""
-        windows, period = self.progress.windows, self.config.period
-        late = [w for w in windows if (w.step - 1) % period >= period // 2]
-        chosen = {"": windows, "_late": late or windows}
+        """The errors over the whole stream, and over the second half of each period, when the network has adapted.
+
+        The second half needs windows that are not longer than half a period.
+        """
+        windows = self.progress.windows
+        lengths = np.diff([0, *(window.step for window in windows)])
+        chosen = {"": np.ones(len(windows), dtype=bool), "_late": self._late(lengths)}
         means = {
-            f"{name}{end}": float(np.mean([getattr(window, name) for window in some]))
+            f"{name}{end}": float(np.average([getattr(window, name) for window in windows], weights=lengths * some))
             for end, some in chosen.items()
             for name in ("error", "trivial", "least")
+            if some.any()
         }
         parameters = sum(p.numel() for p in self.model.parameters())
         return {"cell": self.config.cell, "parameters": parameters, "steps": self.progress.step, **means}
+
+    def _late(self, lengths: np.ndarray) -> np.ndarray:  # [windows] bool
+        """Which windows are in the second half of a period, with all of their steps."""
+        last, period = np.cumsum(lengths) - 1, self.config.period
+        first = last - lengths + 1
+        return (first % period >= period // 2) & (first // period == last // period)
 
     # The folder -------------------------------------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ class Diverged(Ending, RuntimeError):  # noqa: N818 (an outcome of training, not
         super().__init__(
             f"Training diverged: {rescues} gradients in a row were not finite, the last at step {step} on training "
             f"sequences [{shown}]. {saved}"
-            "Try a smaller learning rate or a smaller clip_norm."
+            "Try a smaller learning rate or a smaller clip_norm; for hessian-free, a larger damping."
         )
 
 
