@@ -13,7 +13,7 @@ from autapse.forms import Form, UpdateGate
 class UGRNN(FormCell):
     """c = tanh(W_c·x + U_c·h + b_c), g = σ(W_g·x + U_g·h + b_g); h' = g ∘ h + (1 − g) ∘ c
 
-    A baseline of the ERNN paper (Collins et al. 2016). b_g starts at 1, b_c at 0; the matrices start uniform in ±1/√n.
+    A baseline of the ERNN paper (Collins et al. 2017). b_g starts at 1, b_c at 0; the matrices start uniform in ±1/√n.
     """
 
     form_class = UpdateGate
