@@ -155,7 +155,7 @@ def test_the_cited_columns_of_rin_table_3_have_the_printed_means() -> None:
         assert sum(column[:20]) / 20 == pytest.approx(mean, abs=0.0501)
         assert column[20] == mean
     assert rows[20][0] == "Mean Performance"
-    assert [rows[20][n] for n in (2, 4, 6)] == ["52.6", "48.9", "51.0"]
+    assert [rows[20][n] for n in (2, 4, 7)] == ["52.6", "48.9", "51.0"]
 
 
 # Our numbers in them -------------------------------------------------------------------------------------------------
