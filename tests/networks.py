@@ -66,11 +66,16 @@ class Network:
 
     def output(self, parameters: Raw, state: State, between: bool = False) -> Tensor:
         """The output that belongs to a state of one sequence; `between` two layers, or of the last one."""
-        if between and self.options.get("time") == "input":
+        if between and self.passes_time:
             return torch.cat([state[0], state[2]])
         if self.options.get("form") == "pre-activation":
             return ACT[self.options.get("nonlinearity", "tanh")](state[0])
         return deep_output(parameters, self.options, state) if self.name == "Deep" else state[0]
+
+    @property
+    def passes_time(self) -> bool:
+        """Whether the last input is the time, which the layers of a stack pass on."""
+        return self.options.get("time") == "input"
 
     def state_sizes(self, hidden_size: int = H) -> tuple[int, ...]:
         if self.name == "Memory":
@@ -88,7 +93,7 @@ class Network:
         if name in ("LSTM", "PhasedLSTM", "Intersection"):
             own = (options.get("proj_size") or hidden_size, hidden_size)
         if self.name == "PhasedLSTM":
-            return (*own, 1) if self.options.get("time") == "input" else own
+            return (*own, 1) if self.passes_time else own
         return (*own, 1, 1) if self.name == "SkipRNN" else own * self.options.get("dilation", 1)
 
     @property
@@ -194,6 +199,8 @@ def unroll(
             outputs.append([network.output(parameters, s, between) for s in trace])
             final.append(state)
             traces.append(trace)
+        if between and layer.bidirectional and network.passes_time:  # the next layer gets it once
+            outputs[0] = [row[:-1] for row in outputs[0]]
         rows = [torch.cat(parts) for parts in zip(*outputs, strict=True)]
     return rows, final, traces
 
