@@ -164,5 +164,5 @@ def test_h0_of_a_stack_is_checked() -> None:
 def test_settings_that_need_the_step_before_are_refused_for_a_stack(settings: dict[str, Any]) -> None:
     """The first layer reads the step before, the second one does not."""
     autapse.Dilated(3, 4, **settings)(torch.randn(6, 2, 3))
-    with pytest.raises(InputError, match="for Dilated|Dilated has the stencil"):
+    with pytest.raises(InputError, match=r"for Dilated|Dilated has the stencil"):
         autapse.Dilated(3, 4, num_layers=2, **settings)
