@@ -218,6 +218,14 @@ def test_complex_weights_in_a_real_layer(name: str) -> None:
         layer(torch.zeros(2, 1, 3, dtype=torch.complex64))
 
 
+def test_complex_numbers_are_refused_by_a_cell() -> None:
+    cell, real, other = autapse.cells.GRU(3, 4), torch.zeros(2, 3), torch.zeros(2, 4, dtype=torch.complex64)
+    with pytest.raises(checks.InputError, match="x_t must be real"):
+        cell(real.to(torch.complex64))
+    with pytest.raises(checks.InputError, match=r"state\[0\] must be real"):
+        cell(real, other)
+
+
 def test_weights_of_the_other_field_are_refused() -> None:
     real, other = autapse.OrthogonalRNN(3, 4), autapse.OrthogonalRNN(3, 4, field="complex")
     with pytest.raises(checks.InputError, match=r'must have 4 rows for field="real"; got \(8, 3\)'):

@@ -109,3 +109,5 @@ def test_what_does_not_apply_is_refused() -> None:
         ImageClassifier("gru", 1, 3, readout="last")
     with pytest.raises(InputError, match="patch must be an integer of at least 1"):
         Segmenter("gru", 1, 3, patch=0)
+    with pytest.raises(InputError, match="an image is read as many rows and columns"):
+        Segmenter("memory:hard=sample", 1, 3)

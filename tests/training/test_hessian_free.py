@@ -225,6 +225,7 @@ def test_a_stopped_run_continues_to_the_same_bits(tmp_path):
             {"schedule": "cosine"},
             "schedule must be unset, or 'constant', with optimizer='hessian-free', which chooses its steps itself",
         ),
+        ({"warmup": 0.1}, "got 0.1. The defaults for your own data have both: add --schedule constant --warmup 0."),
         ({"optimizer": "adam", "damping": 2.0}, "damping must be unset, or 1.0, with optimizer='adam'"),
     ],
 )

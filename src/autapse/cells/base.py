@@ -321,12 +321,13 @@ class Cell(nn.Module):
         if x_t.dim() not in (1, 2) or x_t.shape[-1] != self.input_size:
             rule = f"have shape (B, input_size) or (input_size,) with input_size = {self.input_size}"
             checks.fail("x_t", rule, tuple(x_t.shape), kind=checks.ShapeError)
+        states = () if state is None else (state,) if isinstance(state, Tensor) else tuple(state)
+        refuse_complex({"x_t": x_t} | {f"state[{n}]": s for n, s in enumerate(states)})
         batched = x_t.dim() == 2
         x = x_t if batched else x_t.unsqueeze(0)
         u = self.drive(x)
         if state is None:
             return u, self.initial_state(x.shape[0], u), batched
-        states = (state,) if isinstance(state, Tensor) else tuple(state)
         expected = [(*x_t.shape[:-1], size) for size in self.carried_sizes]
         if [tuple(s.shape) for s in states] != expected:
             got = [tuple(s.shape) for s in states]

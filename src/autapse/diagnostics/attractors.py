@@ -64,6 +64,9 @@ def fixed_points(
     Newton's method with a line search runs in float64 from many states. Where it ends without a solution but with
     ‖F(h) − h‖ ≤ `slow`, the state is a slow point: the network stays near it for long.
 
+    If the steps of a cell depend on their position, as those of a PhasedLSTM do, F is the first step. A state that
+    counts, as that of a SkipRNN does, has no fixed points.
+
     Args:
         network: a layer, or a model with one. It is run in evaluation mode.
         x: the input whose trajectory gives the starts.

@@ -15,6 +15,7 @@ from autapse import checks
 from autapse.layers.grid import Grid, checked_sizes, inside_sizes
 from autapse.layers.recurrent import Recurrent
 from autapse.layers.registry import NetworkClass
+from autapse.models.baseline import check_no_draws
 from autapse.models.initialise import initialise
 from autapse.models.inputs import Inputs
 from autapse.models.model import Model
@@ -95,6 +96,7 @@ class ImageModel(Model):
         self.output_dropout = nn.Dropout(output_dropout)
         self.output_size = checks.integer("output_size", output_size, minimum=1)
         for layer in self.layers():
+            check_no_draws(layer, "an image is read as many rows and columns, and its loss belongs to all of them")
             initialise(layer, initialisation)
 
     def layers(self) -> list[Recurrent]:

@@ -161,17 +161,19 @@ class TrainingConfig:
             return
         self._check_unused("orthogonality", "information_flow", "clip_hidden", "random_above", rule=rule)
         rule += ", which chooses its steps itself"
-        self._check_unused("schedule", "warmup", "clip_value", rule=rule)
+        remedy = "The defaults for your own data have both: add --schedule constant --warmup 0."
+        self._check_unused("schedule", "warmup", rule=rule, remedy=remedy)
+        self._check_unused("clip_value", rule=rule)
         for name, own in (("learning_rate", 1.0), ("clip_norm", None)):
             if getattr(self, name) not in (own, _default(name)):
                 checks.fail(name, f"be unset {rule}", getattr(self, name))
             object.__setattr__(self, name, own)
 
-    def _check_unused(self, *names: str, rule: str) -> None:
+    def _check_unused(self, *names: str, rule: str, remedy: str = "") -> None:
         """These settings must have their defaults. `rule` says when."""
         for name in names:
             if getattr(self, name) != _default(name):
-                checks.fail(name, f"be unset, or {_default(name)!r}, {rule}", getattr(self, name))
+                checks.fail(name, f"be unset, or {_default(name)!r}, {rule}", getattr(self, name), remedy)
 
 
 def _default(name: str) -> Any:
