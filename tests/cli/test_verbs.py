@@ -153,6 +153,13 @@ def test_a_trivial_score_of_zero_is_no_error(capsys, tmp_path, monkeypatch):
     assert "(always the more frequent class): 0.000" in said(capsys, *words.split())  # of one sequence
 
 
+def test_a_solved_head_is_not_reported_as_training(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = said(capsys, "run", "adding", "--cell", "reservoir", *SMALL)
+    assert "all weights that can learn were solved in" in text
+    assert "best at step" not in text
+
+
 def test_resuming_with_another_number_of_processes_is_told(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     said(capsys, "run", "adding", *SMALL, "--out", "run")

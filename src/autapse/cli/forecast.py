@@ -86,9 +86,7 @@ def finish(console: Any, folder: Path, task: Forecasting, summary: Summary) -> N
     """Score the forecasts of a run, print them beside simple predictors, and draw the last one."""
     from autapse.training import forecast_report, load
 
-    if summary.stopped_by == "closed form":
-        console.print("The network is fixed. Its head was solved by ridge regression; there is nothing to train.")
-    elif summary.best_step == 0:
+    if summary.best_step == 0 and summary.stopped_by != "closed form":
         console.print("The network found nothing to add to the straight line through the window, which is the model.")
     model: Any = load(folder, trust=True)  # its cell was imported for the training
     if not len(task.part("test").windows):

@@ -27,6 +27,8 @@ def print_summary(console: Any, summary: Summary, config: RunConfig) -> None:
         console.print(f"{summary.cell}  {summary.parameters} parameters  test {summary.metric} {test}  ({against})")
     solved = summary.solved_step
     took = f"{summary.steps} steps in {summary.seconds:.1f} s, best at step {summary.best_step}"
+    if summary.stopped_by == "closed form":
+        took = f"all weights that can learn were solved in {summary.seconds:.1f} s, without the optimizer"
     took += f", solved (below {task.solved:g}) at step {solved}" if solved is not None else ""
     took += f", {summary.rescues} gradients rescued" if summary.rescues else ""
     console.print(took)

@@ -73,9 +73,11 @@ def write_page(path: Path, results: dict[str, list[Result]], papers: list[Publis
 
 def check_page(path: Path, results: dict[str, list[Result]], papers: list[PublishedPaper]) -> None:
     """Raise an error unless the page and its pictures match the results."""
-    page = path.read_text(encoding="utf-8") if path.exists() else ""
     remedy = "Run: autapse reproduce report"
-    if page != _filled(path, page or INTRODUCTION, render(results, papers)):
+    if not path.exists():
+        raise checks.InputError(f"{path} does not exist. {remedy}")
+    page = path.read_text(encoding="utf-8")
+    if page != _filled(path, page, render(results, papers)):
         raise checks.InputError(f"{path} does not match the results. {remedy}")
     for picture in _pictures(results, papers):
         if not picture.is_up_to_date(path.parent / FOLDER):
