@@ -49,7 +49,7 @@ def test_a_page_that_is_not_up_to_date_is_found(tmp_path: Path, capsys: pytest.C
     page = tmp_path / "README.md"
     check = ["reproduce", "report", "--check", "--results", str(tmp_path), "--out", str(page)]
     assert main(check) == 2
-    assert "README.md does not match the results. Run: autapse reproduce report" in capsys.readouterr().err
+    assert "README.md does not exist. Run: autapse reproduce report" in capsys.readouterr().err
     assert not page.exists()
     assert main(["reproduce", "report", "--results", str(tmp_path), "--out", str(page)]) == 0
     assert main(check) == 0
@@ -58,6 +58,7 @@ def test_a_page_that_is_not_up_to_date_is_found(tmp_path: Path, capsys: pytest.C
     assert changed != text
     page.write_text(changed, encoding="utf-8")
     assert main(check) == 2
+    assert "README.md does not match the results. Run: autapse reproduce report" in capsys.readouterr().err
     page.write_text(f"Our own words. {START} old {END} And more.", encoding="utf-8")
     assert main(["reproduce", "report", "--results", str(tmp_path), "--out", str(page)]) == 0
     text = page.read_text(encoding="utf-8")
