@@ -117,16 +117,23 @@ def table(results: list[Result]) -> Iterator[str]:
             yield from (f"- `{test}`" for test in result.failing)
 
 
+def has_word(name: str, text: str) -> bool:
+    """Whether a word of the name begins with the text: OMP_NUM_THREADS has "threads", MKL_CBWR=COMPATIBLE not "OMP"."""
+    return bool(re.search(rf"(?<![a-z]){re.escape(text)}", name, re.IGNORECASE))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("paths", nargs="*", help="tests to run (default: all)")
-    parser.add_argument("--only", action="append", metavar="TEXT", help="only configurations whose name contains TEXT")
+    parser.add_argument(
+        "--only", action="append", metavar="TEXT", help="only configurations with a word that begins so"
+    )
     parser.add_argument("--workers", default="2", help="processes of pytest-xdist (default: 2)")
     parser.add_argument("--logs", type=Path, help="a folder for the whole output of each run")
     parser.add_argument("--out", type=Path, help="a file for the table, in markdown")
     parser.add_argument("--list", action="store_true", help="list the configurations, and run nothing")
     asked = parser.parse_args()
-    chosen = [c for c in configurations() if not asked.only or any(text in c.name for text in asked.only)]
+    chosen = [c for c in configurations() if not asked.only or any(has_word(c.name, text) for text in asked.only)]
     if asked.list or not chosen:
         print("\n".join(c.name for c in (chosen or configurations())))
         return 0 if asked.list else 2
