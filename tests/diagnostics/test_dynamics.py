@@ -171,7 +171,7 @@ def test_fixed_points_of_one_unit_by_scipy() -> None:
     assert [found.kinds[n] for n in order] == ["attractor", "repeller", "attractor"]
     np.testing.assert_allclose(found.eigenvalues[order, 0].real, [2 * (1 - root**2) for root in roots], atol=1e-6)
     assert found.fixed.all()
-    assert found.found.sum() == found.starts == 128
+    assert found.counts.sum() == found.starts == 128
 
 
 def test_fixed_points_of_a_linear_network_and_of_an_lstm() -> None:
@@ -212,7 +212,7 @@ def test_a_start_from_which_an_equilibrium_has_no_solution_is_no_point_and_no_wa
     for parameter in layer.parameters():
         parameter.data.mul_(4)
     found = fixed_points(layer, torch.randn(10, 4, D), starts=16)  # warnings are errors
-    assert found.found.sum() < found.starts
+    assert found.counts.sum() < found.starts
     for point in torch.from_numpy(found.points[found.fixed]):
         after = layer.double()(torch.from_numpy(found.at).expand(1, 1, -1), point[None, None])[1]
         np.testing.assert_allclose(after[0, 0].detach(), point, atol=1e-6)

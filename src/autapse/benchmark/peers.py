@@ -172,9 +172,9 @@ def packaged(name: str, layer: Recurrent) -> Candidate:
     def gradients() -> Gradients:
         # In a layer with torch.nn's parameter names, a name ends with the layer's number.
         own = {n.removeprefix("cells.l0.") for n, _ in layer.named_parameters()}
-        found = {n: getattr(cell, m).grad.view_as(getattr(ours, n)) for n, m in names.items()}
-        found |= {} if triangle is None else {"weight_hh": cell.weight_hh.grad[triangle]}
-        return {_own_name(n, own): g for n, g in found.items()}
+        by_name = {n: getattr(cell, m).grad.view_as(getattr(ours, n)) for n, m in names.items()}
+        by_name |= {} if triangle is None else {"weight_hh": cell.weight_hh.grad[triangle]}
+        return {_own_name(n, own): g for n, g in by_name.items()}
 
     return Candidate(f"torchrecurrent.{type(theirs).__name__}", theirs, lambda x: theirs(x)[0], gradients)
 

@@ -67,8 +67,8 @@ def own_times(results: Results) -> Table:
     for row in results["modes"][FLUSHED]["pairs"]:
         if "train" in row:
             key = (row["network"], row["shape"])
-            found = (row["train"]["ours"], row["share"])
-            best[key] = min(best.get(key, found), found)
+            time = (row["train"]["ours"], row["share"])
+            best[key] = min(best.get(key, time), time)
     shapes = _shapes(results, "pairs")
     rate = results["modes"][FLUSHED]["gemm"]["rate"] / 1e9
     note = (
@@ -88,9 +88,9 @@ def ragged(results: Results) -> Table:
     rows = []
     for network in dict.fromkeys(network for _, network, _ in modes[FLUSHED]):
         for side, label in (("ours", "autapse, `lengths`"), ("torch", "torch.nn, packed")):
-            found = [[modes[m].get((s, network, ""), {}).get(side) for m in (FLUSHED, DEFAULT)] for s in shapes]
-            if any(flushed for flushed, _ in found):
-                rows.append([network, label, *(_parts(flushed, default) for flushed, default in found)])
+            times = [[modes[m].get((s, network, ""), {}).get(side) for m in (FLUSHED, DEFAULT)] for s in shapes]
+            if any(flushed for flushed, _ in times):
+                rows.append([network, label, *(_parts(flushed, default) for flushed, default in times)])
     note = (
         "Time of a training step on sequences with lengths uniform in 1…T, divided by the time for full lengths. "
         "In brackets: with torch's default settings."
@@ -116,7 +116,7 @@ def streaming(results: Results) -> Table:
 
 
 def targets(results: Results) -> Table:
-    rows = [[v.target, v.shape, v.wanted, v.found, "met" if v.met else "not met"] for v in verdicts(results)]
+    rows = [[v.target, v.shape, v.wanted, v.measured, "met" if v.met else "not met"] for v in verdicts(results)]
     threads = results["modes"][FLUSHED]["software"]["threads"]
     note = (
         "Our targets with two threads and torch's denormals flushed. The slowest network counts. "
@@ -163,13 +163,13 @@ def machine(results: Results) -> str:
 
 def _reasons(results: Results) -> list[str]:
     """Why a peer has no number, once for each reason."""
-    found: dict[str, list[str]] = {}
+    reasons: dict[str, list[str]] = {}
     for row in results["modes"][FLUSHED]["pairs"]:
         if "reason" in row:
-            found.setdefault(f"{row['peer']}, {row['reason']}", []).append(f"{row['network']} at {row['shape']}")
-    if not found:
+            reasons.setdefault(f"{row['peer']}, {row['reason']}", []).append(f"{row['network']} at {row['shape']}")
+    if not reasons:
         return []
-    return ["Not measured:\n\n" + "\n".join(f"- {reason}: {', '.join(where)}" for reason, where in found.items())]
+    return ["Not measured:\n\n" + "\n".join(f"- {reason}: {', '.join(where)}" for reason, where in reasons.items())]
 
 
 def _table_text(table: Table) -> str:
@@ -226,5 +226,5 @@ def _duration(seconds: float) -> str:
     )
 
 
-def _time_and_share(found: tuple[float, float] | None) -> str:
-    return "" if found is None else f"{_duration(found[0])}, {found[1]:.0%}"
+def _time_and_share(best: tuple[float, float] | None) -> str:
+    return "" if best is None else f"{_duration(best[0])}, {best[1]:.0%}"

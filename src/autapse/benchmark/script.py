@@ -53,13 +53,13 @@ class Script:
         """The results, with facts about the machine."""
         start, kept = time.time(), set_flushing(True, threads)  # before anything else: no thread may have started
         origin = Origin.here()
-        found = self.measure(quick)
+        measured = self.measure(quick)
         return {
             "hardware": origin.hardware,
             "software": software(),
             "denormals_kept": list(kept),
             "commit": origin.commit,
-            **found,
+            **measured,
             "command": f"{self.command} {shlex.join(words)}",
             "seconds": round(time.time() - start),
         }

@@ -54,7 +54,7 @@ class Verdict(NamedTuple):
     target: str
     shape: str
     wanted: str
-    found: str
+    measured: str
     met: bool
 
 

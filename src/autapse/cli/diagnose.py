@@ -49,7 +49,7 @@ def main(words: list[str]) -> None:
     check_data(config.task.signature(), known, args.run)
     console = Console()
     with Console(stderr=True).counting(len(PROBES)) as say:
-        found = diagnose_run(
+        diagnosis = diagnose_run(
             model,
             config,
             args.run,
@@ -60,12 +60,12 @@ def main(words: list[str]) -> None:
             notify=say,
         )
     where = args.out or (args.run.parent if args.run.is_file() else args.run) / FILE
-    files.write_json(where, found)
-    for finding in found["findings"]:
+    files.write_json(where, diagnosis)
+    for finding in diagnosis["findings"]:
         console.print(finding["sentence"])
-    if late := cut_short(found):
+    if late := cut_short(diagnosis):
         console.print(f"Too little time for: {', '.join(late)}. More time: --budget {max(60, 2 * args.budget):g}")
-    if large := found["too_large"]:
+    if large := diagnosis["too_large"]:
         console.print(f"Too many units for: {', '.join(large)}. They need a state of at most {MOST_UNITS} units.")
-    count, seconds = len(found["findings"]), found["seconds"]
-    console.print(f"{count} numbers from {found['sequences']} sequences in {seconds:.1f} s: {where}")
+    count, seconds = len(diagnosis["findings"]), diagnosis["seconds"]
+    console.print(f"{count} numbers from {diagnosis['sequences']} sequences in {seconds:.1f} s: {where}")

@@ -40,8 +40,8 @@ def give_translations(
     sources, targets = read_sources(path)
     _check_symbols(path, sources, model)
     full = [n for n, text in enumerate(sources) if text.strip()]  # an empty line stays empty
-    found = model.translate([sources[n] for n in full], beam=beam, length_penalty=length_penalty, best=best or 1)
-    made = dict(zip(full, found, strict=True))
+    translations = model.translate([sources[n] for n in full], beam=beam, length_penalty=length_penalty, best=best or 1)
+    made = dict(zip(full, translations, strict=True))
     first = [made[n][0].target if n in made else "" for n in range(len(sources))]
     if out is None and best is None:
         for text in first:

@@ -82,8 +82,8 @@ def read_given(model: Generator, text: str | None) -> Any:
     if model.depends == "sequence":
         if not path.is_file():
             checks.fail("given", f"be a file with {_what(model)}", text, "It is a table with a row per step.")
-        found = read_sequences(path, FileLayout(channels=model.channels, single=True, missing=True))
-        return [found.inputs[n] for n in range(len(found.inputs))]
+        table = read_sequences(path, FileLayout(channels=model.channels, single=True, missing=True))
+        return [table.inputs[n] for n in range(len(table.inputs))]
     if path.suffix in ROWS and path.is_file():
         lines = [line.strip() for line in read_bytes(path).decode("utf-8-sig").splitlines()]
         return [_entries(model, line.split(",")) for line in lines if line]
@@ -128,8 +128,8 @@ def read_start(model: Generator, text: str) -> list[np.ndarray]:
     path = Path(text)
     if not path.is_file():
         checks.fail("start", "be a file with the first steps of a series, for a run that draws values", text)
-    found = read_sequences(path, FileLayout(targets=None, channels=model.columns, single=True, missing=True))
-    return [found.inputs[n] for n in range(len(found.inputs))]
+    table = read_sequences(path, FileLayout(targets=None, channels=model.columns, single=True, missing=True))
+    return [table.inputs[n] for n in range(len(table.inputs))]
 
 
 def _give_text(lines: list[str], out: Path | None) -> None:

@@ -36,7 +36,7 @@ class FixedPoints:
     speed: np.ndarray  # [P], ‖F(h) − h‖, zero but for roundings at a fixed point
     fixed: np.ndarray  # [P] bool, whether it is a fixed point; otherwise it is a slow point
     eigenvalues: np.ndarray  # [P, S] complex, those of ∂F/∂h, largest modulus first
-    found: np.ndarray  # [P], how many starts ended there
+    counts: np.ndarray  # [P], how many starts ended there
     starts: int  # number of starts
     at: np.ndarray  # [D], the constant input of the cell
 
@@ -83,8 +83,8 @@ def fixed_points(
 
     >>> layer = autapse.RNN(1, 1, bias=False)
     >>> _ = layer.weight_hh_l0.data.fill_(2.0)  # h = tanh(2·h) at −0.96, 0 and 0.96
-    >>> found = fixed_points(layer, torch.randn(50, 8, 1), at=torch.zeros(1))
-    >>> sorted(zip(found.points[:, 0].round(2).tolist(), found.kinds))
+    >>> states = fixed_points(layer, torch.randn(50, 8, 1), at=torch.zeros(1))
+    >>> sorted(zip(states.points[:, 0].round(2).tolist(), states.kinds))
     [(-0.96, 'attractor'), (0.0, 'repeller'), (0.96, 'attractor')]
     """
     path = trajectory(network, x, lengths, layer)
@@ -99,11 +99,11 @@ def fixed_points(
         checks.fail("at", rule, tuple(constant.shape), kind=checks.ShapeError)
     first = _starts(path.before[path.running].double(), path.before[0, 0].double(), starts, seed)
     h, speed = _solved(cell, constant, first)
-    points, slowness, found = _distinct(h[speed <= slow], speed[speed <= slow], apart)
+    points, slowness, counts = _distinct(h[speed <= slow], speed[speed <= slow], apart)
     eigenvalues = _eigenvalues(cell, constant, points)
     known = slice(len(eigenvalues))
     fixed = slowness <= 10 * ATOL * (1 + points.norm(dim=1))
-    shown = [array(each[known]) for each in (points, slowness, fixed, eigenvalues, found)]
+    shown = [array(each[known]) for each in (points, slowness, fixed, eigenvalues, counts)]
     return FixedPoints(shown[0], shown[1], shown[2], shown[3], shown[4], len(h), array(constant))
 
 
@@ -151,14 +151,14 @@ def _solved(cell: Cell, constant: Tensor, first: Tensor) -> tuple[Tensor, Tensor
 
 def _eigenvalues(cell: Cell, constant: Tensor, points: Tensor) -> Tensor:  # [P, S], largest modulus first
     """Those of ∂F/∂h at each point. Before a deadline, at as many points as there is time for, but at one at least."""
-    drive, weights, found = cell.drive(constant[None]), cell.prepare(), []
+    drive, weights, eigenvalues = cell.drive(constant[None]), cell.prepare(), []
     for part in points.split(max(1, ENTRIES // points.shape[1] ** 2)):
         jacobians = _Autonomous(cell).feedback(part, part, drive.expand(len(part), -1), weights)
         values = torch.linalg.eigvals(jacobians)
-        found.append(values.gather(-1, values.abs().argsort(dim=-1, descending=True)))
-        if is_over(sum(map(len, found)), len(points), "points"):
+        eigenvalues.append(values.gather(-1, values.abs().argsort(dim=-1, descending=True)))
+        if is_over(sum(map(len, eigenvalues)), len(points), "points"):
             break
-    return torch.cat(found)
+    return torch.cat(eigenvalues)
 
 
 def _distinct(h: Tensor, speed: Tensor, apart: float) -> tuple[Tensor, Tensor, Tensor]:

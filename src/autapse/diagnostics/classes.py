@@ -52,8 +52,8 @@ def discrimination(
     Returns:
         A `Discrimination`. Time: one forward pass and O(T·B²·H).
 
-    >>> found = discrimination(autapse.GRU(3, 8), torch.randn(20, 6, 3), classes=[0, 0, 0, 1, 1, 1])
-    >>> found.ratio.shape
+    >>> distances = discrimination(autapse.GRU(3, 8), torch.randn(20, 6, 3), classes=[0, 0, 0, 1, 1, 1])
+    >>> distances.ratio.shape
     (20,)
     """
     path = states_along(network, x, lengths, layer, reverse)

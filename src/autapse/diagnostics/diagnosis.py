@@ -140,8 +140,8 @@ def diagnose(
         A `Diagnosis`.
 
     >>> model = autapse.models.Regressor("gru", 2, 1, hidden_size=8)
-    >>> found = diagnose(model, torch.randn(8, 40, 2))
-    >>> found.findings[0].name
+    >>> diagnosis = diagnose(model, torch.randn(8, 40, 2))
+    >>> diagnosis.findings[0].name
     'gradient_gain'
     """
     budget = checks.number("budget", budget, low=0.0)
@@ -167,11 +167,12 @@ def diagnose(
         try:
             with within((began + budget - time.monotonic()) * 2 / (waiting + 1)) as deadline:
                 is_over()
-                found = list(probe(subject))
+                measured = list(probe(subject))
             if deadline.cut:
                 cut[name] = ", ".join(deadline.cut)
-                found = [replace(f, sentence=f"{f.sentence} (Cut short by the budget: {cut[name]}.)") for f in found]
-            findings += found
+                note = f" (Cut short by the budget: {cut[name]}.)"
+                measured = [replace(one, sentence=one.sentence + note) for one in measured]
+            findings += measured
         except OutOfTime:
             skipped[name] = f"no time left of {budget:g} s"
             late.append(name)
@@ -200,9 +201,9 @@ def _gradients(subject: _Subject) -> Iterator[Finding]:
 def _loss(subject: _Subject) -> Iterator[Finding]:
     if subject.loss is None:
         checks.fail("loss", "be given for the gradient of the loss", None)
-    found = loss_gradient(subject.model, subject.x, subject.loss, subject.lengths)
-    norm = found.norm[subject.layer * recurrent_of(subject.model).directions]
-    per_step = norm.sum(1) / np.maximum(1, (np.arange(len(norm))[:, None] < found.lengths).sum(1))
+    gradient = loss_gradient(subject.model, subject.x, subject.loss, subject.lengths)
+    norm = gradient.norm[subject.layer * recurrent_of(subject.model).directions]
+    per_step = norm.sum(1) / np.maximum(1, (np.arange(len(norm))[:, None] < gradient.lengths).sum(1))
     strongest = int(per_step.argmax())
     ratio = float(per_step[0] / per_step[strongest]) if per_step[strongest] else math.nan
     text = f"The gradient of the loss at the first state is {ratio:.2g} of the largest one, at step {strongest + 1}."
@@ -212,16 +213,16 @@ def _loss(subject: _Subject) -> Iterator[Finding]:
 
 def _lyapunov(subject: _Subject) -> Iterator[Finding]:
     x, given = subject.few
-    found = lyapunov_exponents(subject.model, x, **given, count=1)
-    value, error = found.maximal, found.standard_error
+    exponents = lyapunov_exponents(subject.model, x, **given, count=1)
+    value, error = exponents.maximal, exponents.standard_error
     verb = "grow" if value > 0 else "shrink"
     text = f"Small differences of a state {verb} by the factor {math.exp(value):.4f} per step"
     yield Finding("lyapunov", value, f"{text} (exponent {value:.4f} ± {error:.4f}).")
 
 
 def _memory(subject: _Subject) -> Iterator[Finding]:
-    found = linear_memory(subject.model, subject.x, **subject.given)
-    reach, longest = found.reach(), int(found.lags[-1])
+    memory = linear_memory(subject.model, subject.x, **subject.given)
+    reach, longest = memory.reach(), int(memory.lags[-1])
     text = f"Half of the variance of an input can be read from the state up to {_many(reach, 'step')} later"
     text = "A linear map reads only the present input from the state" if reach == 0 else text
     text = "A linear map cannot read the input from the state" if reach < 0 else text
@@ -229,19 +230,19 @@ def _memory(subject: _Subject) -> Iterator[Finding]:
 
 
 def _units(subject: _Subject) -> Iterator[Finding]:
-    found = saturation(subject.model, subject.x, **subject.given)
-    dead, count = int(found.dead.sum()), len(found.dead)
+    units = saturation(subject.model, subject.x, **subject.given)
+    dead, count = int(units.dead.sum()), len(units.dead)
     text = f"{dead} of {count} units are dead: they hardly vary" if dead else f"All {count} units vary: none is dead"
     yield Finding("dead_units", dead, f"{text} on these data.")
-    if found.flat is not None:
-        flat = float(found.flat.mean())
+    if units.flat is not None:
+        flat = float(units.flat.mean())
         yield Finding("flat_activations", flat, f"Activations are flat at {flat:.0%} of all steps and units.")
 
 
 def _gates(subject: _Subject) -> Iterator[Finding]:
-    found = dual_gates(subject.model, subject.x, **subject.given)
-    exists = np.arange(len(found.carry))[:, None] < found.lengths
-    carry = float(found.carry[exists].mean())
+    gates = dual_gates(subject.model, subject.x, **subject.given)
+    exists = np.arange(len(gates.carry))[:, None] < gates.lengths
+    carry = float(gates.carry[exists].mean())
     text = "The network carries nothing over by itself: it has no carry gate"
     text = f"A step carries {carry:.3f} of the old state over, on average" if carry else text
     yield Finding("carry", carry, f"{text}.")
@@ -250,19 +251,19 @@ def _gates(subject: _Subject) -> Iterator[Finding]:
 def _lesions(subject: _Subject) -> Iterator[Finding]:
     if subject.score is None:
         checks.fail("score", "be given for lesions", None)
-    found = lesion(subject.model, subject.x, subject.score, subject.lengths)
-    worst = int(np.argmax(found.change))
-    value, step = float(found.change[worst]), int(found.steps[worst]) + 1
+    lesions = lesion(subject.model, subject.x, subject.score, subject.lengths)
+    worst = int(np.argmax(lesions.change))
+    value, step = float(lesions.change[worst]), int(lesions.steps[worst]) + 1
     text = f"Without one step the score becomes worse by {value:.3g} at most, at step {step}"
     text = text if value > 0 else "The score does not become worse if one step is left out"
-    yield Finding("lesion", value, f"{text} (intact: {found.intact:.3g}).")
+    yield Finding("lesion", value, f"{text} (intact: {lesions.intact:.3g}).")
 
 
 def _fixed(subject: _Subject) -> Iterator[Finding]:
-    found = fixed_points(subject.model, subject.x, **subject.given, starts=32)
-    kinds = found.kinds
-    stable = sum(kind == "attractor" for kind, fixed in zip(kinds, found.fixed, strict=True) if fixed)
-    others, slow = int(found.fixed.sum()) - stable, int((~found.fixed).sum())
+    points = fixed_points(subject.model, subject.x, **subject.given, starts=32)
+    kinds = points.kinds
+    stable = sum(kind == "attractor" for kind, fixed in zip(kinds, points.fixed, strict=True) if fixed)
+    others, slow = int(points.fixed.sum()) - stable, int((~points.fixed).sum())
     counts = [_many(stable, "attractor"), _many(others, "other fixed point"), _many(slow, "slow point")]
     yield Finding("attractors", stable, f"At the mean input the network has {', '.join(counts)}.")
 

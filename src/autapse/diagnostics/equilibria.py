@@ -73,8 +73,8 @@ def alignment(network: Network | EquilibriumRule | ERNN, layer: int = 0) -> Alig
     Returns:
         An `Alignment`. Time: O(H³).
 
-    >>> found = alignment(autapse.ERNN(3, 8))  # U starts at 0
-    >>> bool((found.singular_values == 1).all())
+    >>> maps = alignment(autapse.ERNN(3, 8))  # U starts at 0
+    >>> bool((maps.singular_values == 1).all())
     True
     """
     cell = cell_of(network, layer)
@@ -131,8 +131,8 @@ def inner_residuals(
         An `InnerResiduals`. Time: O(T·K·B·H³): 30 s on one busy core for 784 steps of an ERNN with K = 1 and 128 units
         on 32 sequences. Pass fewer sequences for more.
 
-    >>> found = inner_residuals(autapse.ImplicitMidpoint(3, 8, step=0.5), torch.randn(6, 2, 3), iterations=4)
-    >>> bool((found.ratio[0] < 1).all())
+    >>> residuals = inner_residuals(autapse.ImplicitMidpoint(3, 8, step=0.5), torch.randn(6, 2, 3), iterations=4)
+    >>> bool((residuals.ratio[0] < 1).all())
     True
     """
     cell, x, known = single_rule(rule, x, lengths)

@@ -52,8 +52,8 @@ def iterative_estimation(
     Returns:
         An `IterativeEstimation`. Time: one forward pass.
 
-    >>> found = iterative_estimation(autapse.RIN(3, 8), torch.randn(30, 16, 3))
-    >>> found.to_end.shape, float(found.to_end[-1])
+    >>> estimation = iterative_estimation(autapse.RIN(3, 8), torch.randn(30, 16, 3))
+    >>> estimation.to_end.shape, float(estimation.to_end[-1])
     ((30,), 0.0)
     """
     path = states_along(network, x, lengths, layer, reverse)

@@ -62,8 +62,8 @@ def implicit_solves(
         An `ImplicitSolves`. Time: about iterations² / 2 iterations per solver, since each point of a curve is a solve
         of its own. 784 steps of 128 units and 32 sequences take about 25 s with two threads.
 
-    >>> found = implicit_solves(autapse.ImplicitGRU(3, 4), torch.randn(10, 2, 3), iterations=4)
-    >>> found.evaluations.shape, found.residual.shape
+    >>> solves = implicit_solves(autapse.ImplicitGRU(3, 4), torch.randn(10, 2, 3), iterations=4)
+    >>> solves.evaluations.shape, solves.residual.shape
     ((3, 2), (3, 5, 2))
     """
     run, x, known = layer_input(network, x, lengths)

@@ -61,8 +61,8 @@ def lesion(
 
     >>> model, x = autapse.models.Classifier("gru", 2, 3, hidden_size=8), torch.randn(16, 30, 2)
     >>> y = model(x).argmax(-1)  # the classes that the intact network chooses
-    >>> found = lesion(model, x, lambda output: (output.argmax(-1) != y).double().mean())
-    >>> found.intact, found.score.shape
+    >>> lesions = lesion(model, x, lambda output: (output.argmax(-1) != y).double().mean())
+    >>> lesions.intact, lesions.score.shape
     (0.0, (30,))
     """
     recurrent_of(model)

@@ -139,8 +139,8 @@ def _norms(value: Tensor, states: list[State]) -> Tensor:  # [T, B]
     for s in learned:
         s.register_hook(_look_at_the_clock)
     gradients = iter(torch.autograd.grad(value, learned, retain_graph=True, allow_unused=True))
-    found = [next(gradients) if s.requires_grad else None for s in flat]
-    known = [torch.zeros_like(s) if g is None else g for g, s in zip(found, flat, strict=True)]
+    per_state = [next(gradients) if s.requires_grad else None for s in flat]
+    known = [torch.zeros_like(s) if g is None else g for g, s in zip(per_state, flat, strict=True)]
     squares = [g.double().square().sum(1) for g in known]
     return torch.stack(squares).view(len(states), len(states[0]), -1).sum(1).sqrt()
 

@@ -48,8 +48,8 @@ def sensitivity(network: Network, x: Any, lengths: Any = None, layer: int = 0) -
     Returns:
         A `Sensitivity`. Time: O(T·B·S³).
 
-    >>> found = sensitivity(autapse.Antisymmetric(3, 8, step=0.01), torch.zeros(100, 2, 3))
-    >>> bool((found.error < 0.05).all())
+    >>> errors = sensitivity(autapse.Antisymmetric(3, 8, step=0.01), torch.zeros(100, 2, 3))
+    >>> bool((errors.error < 0.05).all())
     True
     """
     path = trajectory(network, x, lengths, layer)

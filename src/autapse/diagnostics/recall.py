@@ -63,8 +63,8 @@ def linear_memory(
     Returns:
         A `LinearMemory`. Time: one forward pass and O(N·S² + N·S·D·lags) for N rows.
 
-    >>> found = linear_memory(autapse.GRU(1, 16), torch.randn(200, 8, 1), lags=range(20))
-    >>> found.r2.shape, bool(found.r2[0, 0] > found.r2[19, 0])
+    >>> memory = linear_memory(autapse.GRU(1, 16), torch.randn(200, 8, 1), lags=range(20))
+    >>> memory.r2.shape, bool(memory.r2[0, 0] > memory.r2[19, 0])
     ((20, 1), True)
     """
     path = states_along(network, x, lengths, layer, reverse)

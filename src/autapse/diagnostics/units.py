@@ -54,8 +54,8 @@ def saturation(
     Returns:
         A `Saturation`. Time: two forward passes.
 
-    >>> found = saturation(autapse.RNN(3, 8), 100 * torch.randn(20, 4, 3))
-    >>> bool(found.flat.mean() > 0.9), bool(found.dead.any())
+    >>> units = saturation(autapse.RNN(3, 8), 100 * torch.randn(20, 4, 3))
+    >>> bool(units.flat.mean() > 0.9), bool(units.dead.any())
     (True, False)
     """
     checks.number("threshold", threshold, above=0.0, high=0.5)

@@ -129,7 +129,7 @@ def foreign_module(spec: str) -> str | None:
     if _names_a_class(module, words) and module not in sys.modules:
         return module
     nested = (inside(word.partition("=")[2]) for word in words)
-    return next((found for text in nested if text and (found := foreign_module(text))), None)
+    return next((inner for text in nested if text and (inner := foreign_module(text))), None)
 
 
 def _names_a_class(name: str, words: list[str]) -> bool:

@@ -266,6 +266,6 @@ def make_scoring(kind: str, query_size: int, memory_size: int, **where: Any) -> 
     if not isinstance(kind, str):
         checks.fail("attention", "be text, such as additive:size=64", kind, kind=checks.KindError)
     name, *words = kind.split(":")
-    found = KINDS[checks.one_of("attention", name, KINDS)]
-    known = dict(list(inspect.signature(found).parameters.items())[2:-1])  # the options come after the sizes
-    return found(query_size, memory_size, **parse_options("attention", kind, name, words, known), **where)
+    scoring = KINDS[checks.one_of("attention", name, KINDS)]
+    known = dict(list(inspect.signature(scoring).parameters.items())[2:-1])  # the options come after the sizes
+    return scoring(query_size, memory_size, **parse_options("attention", kind, name, words, known), **where)

@@ -71,8 +71,8 @@ def beam_search(
 
     >>> from autapse.models.decoder import Elements
     >>> decoder = Decoder("gru", Elements(symbols=5, longest=9), hidden_size=16).eval()
-    >>> found = beam_search(decoder, Conditions(), count=2, beam=3, best=2)
-    >>> found.scores.shape, found.values.shape[:2]
+    >>> hypotheses = beam_search(decoder, Conditions(), count=2, beam=3, best=2)
+    >>> hypotheses.scores.shape, hypotheses.values.shape[:2]
     (torch.Size([2, 2]), torch.Size([2, 2]))
     """
     if decoder.ending != "end":

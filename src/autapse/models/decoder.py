@@ -328,8 +328,8 @@ class Decoder(nn.Module):
         if self.count is None:
             return torch.zeros_like(like)
         if len(lengths) and not 1 <= int(lengths.min()) <= int(lengths.max()) <= self.elements.longest:
-            found = (int(lengths.min()), int(lengths.max()))
-            checks.fail("lengths", f"be from 1 to {self.elements.longest}, which the model of lengths knows", found)
+            span = (int(lengths.min()), int(lengths.max()))
+            checks.fail("lengths", f"be from 1 to {self.elements.longest}, which the model of lengths knows", span)
         chances = self.count_logits(given, len(like)).log_softmax(-1)
         return F.pad(chances.gather(1, lengths[:, None].to(like.device) - 1), (0, like.shape[1] - 1))
 

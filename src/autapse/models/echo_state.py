@@ -233,10 +233,10 @@ class EchoStateNetwork(nn.Module):
         if self._fed and targets is None:
             outputs = [self._closed(part) for part in given.parts]
         else:
-            found: list[list[Tensor]] = [[] for _ in given.parts]
+            parts: list[list[Tensor]] = [[] for _ in given.parts]
             for n, _, features in self._features(self._network_inputs(given, targets)):
-                found[n].append(readout(features))
-            outputs = [torch.cat(each) for each in found]
+                parts[n].append(readout(features))
+            outputs = [torch.cat(each) for each in parts]
         return given.given_back(outputs, self.flat)
 
     def _classes_of(self, x: Any, readout: LinearReadout) -> Any:

@@ -182,8 +182,8 @@ class EncoderDecoder(DecoderModel):
     def carry(self, x: Tensor, lengths: Any = None, state: Any = None, targets: Any = None) -> tuple[Any, Any]:
         with self.evaluating():
             given = self.given(x, lengths)
-            found = beam_search(self.decoder, given, len(x))
-            return Translated(self.likelihood(given, targets), found.best, targets), None
+            hypotheses = beam_search(self.decoder, given, len(x))
+            return Translated(self.likelihood(given, targets), hypotheses.best, targets), None
 
     # Use of a trained model -------------------------------------------------------------------------------------------
 
@@ -226,8 +226,8 @@ class EncoderDecoder(DecoderModel):
         """
         settings = {"beam": beam, "length_penalty": length_penalty, "longest": longest, "best": best or 1}
         if isinstance(x, Tensor):
-            found = self.search(x, lengths, **settings)
-            return found.best if best is None else found
+            hypotheses = self.search(x, lengths, **settings)
+            return hypotheses.best if best is None else hypotheses
         given = self._sources(x, lengths)
         made: list[Any] = [None] * len(given.series)
         for chosen, batch, ends in make_batches(given.series, self.device):
@@ -244,10 +244,10 @@ class EncoderDecoder(DecoderModel):
     def _targets(self, y: Sequence[Any]) -> list[np.ndarray]:
         return read_targets(y, self.target, self.decoder.elements.symbols)
 
-    def _written(self, found: Hypotheses, as_text: bool) -> list[list[Translation]]:
+    def _written(self, hypotheses: Hypotheses, as_text: bool) -> list[list[Translation]]:
         """The translations of each source as texts or arrays."""
         rows = []
-        for values, lengths, *scores in zip(*(part.cpu().numpy() for part in found), strict=True):
+        for values, lengths, *scores in zip(*(part.cpu().numpy() for part in hypotheses), strict=True):
             each = [values[n, : lengths[n]] for n in range(len(lengths)) if scores[0][n] > -float("inf")]
             said = [self.target.text(one) for one in each] if as_text and self.target is not None else each
             rows.append([Translation(*one) for one in zip(said, *(part.tolist() for part in scores), strict=False)])

@@ -269,19 +269,19 @@ class Forecaster(SequenceModel):
 
     def _errors(self, batches: Batches) -> Tensor:  # [N, block, K]
         """The errors of the straight line, in units of each window's deviation."""
-        found = [self.size.new_zeros(0, self.block, self.targets)]
+        errors = [self.size.new_zeros(0, self.block, self.targets)]
         was_training, count = self.training, 0
         self.train()  # of the recursive method: one step only
         for batch in batches():
             own, known = self._parts(batch.inputs)
             scale = self._unit(own, int(self.kind))[1][..., : self.targets]
             point = self._blocked(own, known[:, : self.window + self.block])[..., 0]
-            found.append((batch.targets[:, : self.block] - point) / scale)
+            errors.append((batch.targets[:, : self.block] - point) / scale)
             count += len(own)
             if count > MANY:
                 break
         self.train(was_training)
-        return torch.cat(found)
+        return torch.cat(errors)
 
     @torch.no_grad()
     def calibrate(self, weights: dict[str, Tensor], validation: Batches) -> None:

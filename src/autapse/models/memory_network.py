@@ -224,12 +224,12 @@ class MemoryNetwork(SequenceModel):
         known = torch.arange(memories, device=count.device) < count[:, None]  # [B, memories]
         statements = statements + self.ages[:, :memories].transpose(0, 1)
         for hop in range(self.hops):
-            found, told = (hop, hop + 1) if self.carried is None else (1, 2)
-            scores = torch.einsum("bsd,bd->bs", statements[:, :, found], u)
+            keys, values = (hop, hop + 1) if self.carried is None else (1, 2)
+            scores = torch.einsum("bsd,bd->bs", statements[:, :, keys], u)
             if not self.linear:
                 # The lowest finite value rather than −∞: a question without a story must not become NaN.
                 scores = torch.softmax(scores.masked_fill(~known, torch.finfo(scores.dtype).min), dim=1)
-            answer = torch.einsum("bs,bsd->bd", torch.where(known, scores, 0), statements[:, :, told])
+            answer = torch.einsum("bs,bsd->bd", torch.where(known, scores, 0), statements[:, :, values])
             u = answer + (u if self.carried is None else self.carried(u))
         return u
 

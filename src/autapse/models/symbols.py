@@ -80,10 +80,10 @@ class Symbols:
             return [self.numbers(sequences, argument)], True
         if not hasattr(sequences, "__iter__"):
             checks.fail(argument, "be one or several sequences", type(sequences).__name__, kind=checks.KindError)
-        found = [self.numbers(one, f"{argument}[{n}]") for n, one in enumerate(sequences)]
-        if not found:
+        numbered = [self.numbers(one, f"{argument}[{n}]") for n, one in enumerate(sequences)]
+        if not numbered:
             checks.fail(argument, "have at least one sequence", 0)
-        return found, False
+        return numbered, False
 
     def text(self, numbers: np.ndarray) -> str:  # [T]
         """A sequence as text."""

@@ -17,7 +17,7 @@ def second_order(
     views = [tensor.view_as(tensor) for tensor in given]
     pairs = [(o, g) for o, g in zip(reference(*views), gradients, strict=True) if g is not None]
     wanted = [view for view in views if view.requires_grad]
-    found = iter(
+    derivatives = iter(
         torch.autograd.grad([o for o, _ in pairs], wanted, [g for _, g in pairs], create_graph=True, allow_unused=True)
     )
-    return tuple(next(found) if view.requires_grad else None for view in views)
+    return tuple(next(derivatives) if view.requires_grad else None for view in views)

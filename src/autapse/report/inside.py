@@ -49,7 +49,7 @@ def diagnose_run(
         raise checks.InputError(f"{source} has no {split} data. Choose another split with --split.")
     goal, batch = objective(config.task), some_sequences(Tensors.of(data, "cpu"), sequences)
     count = (goal.score_count or goal.count)(batch)
-    found = diagnose(
+    diagnosis = diagnose(
         as_reader(model),
         batch.inputs,
         batch.lengths,
@@ -60,12 +60,12 @@ def diagnose_run(
         notify=notify,
     )
     about = {"run": str(source), "split": split, "layer": layer, "sequences": len(batch.inputs)}
-    return {**about, "steps": int(batch.inputs.shape[1]), **found.to_json()}
+    return {**about, "steps": int(batch.inputs.shape[1]), **diagnosis.to_json()}
 
 
-def cut_short(found: dict[str, Any]) -> list[str]:
+def cut_short(diagnosis: dict[str, Any]) -> list[str]:
     """The probes in a diagnosis.json that had too little time."""
-    cut, late = found.get("cut"), found.get("late")  # files of older versions do not have both
+    cut, late = diagnosis.get("cut"), diagnosis.get("late")  # files of older versions do not have both
     return [*(cut if isinstance(cut, dict) else ()), *(late if isinstance(late, list) else ())]
 
 

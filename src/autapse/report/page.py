@@ -61,7 +61,7 @@ def _sections(runs: Sequence[RunFacts]) -> list[Html]:
             name = tag("summary", run.name)
             predicted.append(tag("details", name, shown, open=number == 0) if several else shown)
     searches = [
-        joined([tag("h3", run.name) if several else "", found]) for run in runs if (found := sections.search(run))
+        joined([tag("h3", run.name) if several else "", table]) for run in runs if (table := sections.search(run))
     ]
     return [
         sections.section("Scores and cost", sections.scores(runs)),

@@ -157,12 +157,12 @@ def _diagnosis(
             f"No probe looked inside: probes are for models that read sequences, not for {type(model).__name__}."
         ]
     try:
-        found = diagnose_run(model, config, folder, budget=budget, notify=notify)
+        diagnosis = diagnose_run(model, config, folder, budget=budget, notify=notify)
     except (checks.InputError, OSError) as error:
         return None, [f"No probe looked inside: {error}"]
     with suppress(OSError):  # a folder that cannot be written can still be reported on
-        files.write_json(path, found)
-    return found, []
+        files.write_json(path, diagnosis)
+    return diagnosis, []
 
 
 def _summary(folder: Path) -> Summary | None:

@@ -92,10 +92,10 @@ def scores(runs: Sequence[RunFacts]) -> Html:
     counted += "by its steps. Bytes: parameters and buffers."
     if len(runs) == 1:  # so that it is not wider than a phone
         (name, *heads), ((run, *facts),) = heads, rows
-        found = table([name, run], [pair for pair in zip(heads, facts, strict=True) if not _is_empty(pair[1])])
+        body = table([name, run], [pair for pair in zip(heads, facts, strict=True) if not _is_empty(pair[1])])
     else:
-        found = table(heads, rows)
-    return joined([found, tag("p", f"{note} {counted}", class_="note"), bars])
+        body = table(heads, rows)
+    return joined([body, tag("p", f"{note} {counted}", class_="note"), bars])
 
 
 def _is_empty(fact: Any) -> bool:
@@ -131,12 +131,12 @@ def _row(run: RunFacts) -> list[Any]:
 
 def levels(runs: Sequence[RunFacts]) -> dict[str, float]:
     """The trivial and the best possible score, if all runs have the same ones."""
-    found: dict[str, float] = {}
+    shared: dict[str, float] = {}
     for name, text in (("baseline", f"trivial: {runs[0].trivial}"), ("floor", "best possible")):
         values = {run.summary[name] for run in runs if run.summary}
         if len(values) == 1 and _finite(value := values.pop()):
-            found[text] = value
-    return found
+            shared[text] = value
+    return shared
 
 
 # Curves --------------------------------------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ def curves(runs: Sequence[RunFacts]) -> Html:
     ):
         drawn = {run.name: points for run in runs if (points := run.series(key))}
         if key == "rate" and all(len({y for _, y in points}) == 1 for points in drawn.values()):
-            continue  # a constant is no curve
+            continue  # a constant is not a curve
         charts.append(svg.line_chart(title, drawn, lines, "step", title[0].lower() + title[1:], numbers))
     return tag("div", *charts, class_="charts") if any(charts) else Html("")
 
@@ -208,10 +208,10 @@ def diagnoses(runs: Sequence[RunFacts]) -> Html:
 
 def _findings(run: RunFacts) -> list[dict[str, Any]]:
     """The findings in a diagnosis.json that have a name, a number or none, and a sentence."""
-    found = (run.diagnosis or {}).get("findings")
+    findings = (run.diagnosis or {}).get("findings")
     return [
         {"name": str(one.get("name")), "value": one["value"] if _finite(one.get("value")) else None, **_sentence(one)}
-        for one in (found if isinstance(found, list) else [])
+        for one in (findings if isinstance(findings, list) else [])
         if isinstance(one, dict)
     ]
 
@@ -271,12 +271,12 @@ def _flat(config: RunConfig) -> dict[str, Any]:
 
 def _usual(config: RunConfig) -> dict[str, Any]:
     """The default of each setting that has one."""
-    found = {}
+    defaults = {}
     for part in PARTS:
         for field in dataclasses.fields(getattr(config, part)):
             if field.default is not dataclasses.MISSING:
-                found[f"{part}.{field.name}"] = field.default
-    return found
+                defaults[f"{part}.{field.name}"] = field.default
+    return defaults
 
 
 def _written(value: Any) -> str:

@@ -140,11 +140,11 @@ class Evidence:
     def _solved(self, name: str, relation: str, side: Side) -> Comparison:
         """Whether a task was solved with every seed."""
         recipe = self.recipes[f"{self.paper}/{name}"]
-        found = self.results.get(recipe.id, [])
-        if not found:
+        results = self.results.get(recipe.id, [])
+        if not results:
             return Comparison(None, "")
         limit = recipe.config().task.solved or 0.0
-        solved = all(one.ours if one.unit == "solved" else (one.test or 0.0) < limit for one in found)
+        solved = all(one.ours if one.unit == "solved" else (one.test or 0.0) < limit for one in results)
         column, row = side.label
         shown = side.shown() if side.unit == "solved" else f"{'solved' if solved else 'not solved'} ({side.shown()})"
         return Comparison(solved == (relation == "solves"), f"{column}: {row} {shown}")
@@ -156,15 +156,15 @@ class Evidence:
         members = [recipe for other, recipe in self.recipes.items() if fnmatchcase(other, f"{self.paper}/{pattern}")]
         if not members or (colon and kind != "mean"):
             checks.fail(f"{self.source}: compare", "name recipes below the paper's folder", name)
-        found = {recipe.id: self.results.get(recipe.id, []) for recipe in members}
+        results = {recipe.id: self.results.get(recipe.id, []) for recipe in members}
         value = MEASURES[measure]
         if kind == "mean":
-            unit, score = _mean(list(found.values()), value)
+            unit, score = _mean(list(results.values()), value)
             return Side((members[0].about["column"], "mean"), unit, score)
-        best = chosen(found) or members[0].id
-        unit = measure if measure != "score" else found[best][0].unit if found[best] else ""
+        best = chosen(results) or members[0].id
+        unit = measure if measure != "score" else results[best][0].unit if results[best] else ""
         about = self.recipes[best].about
-        return Side((about["column"], about["row"]), unit, score_of(found[best], value))
+        return Side((about["column"], about["row"]), unit, score_of(results[best], value))
 
 
 def _solved_runs(score: Score) -> str:
@@ -180,7 +180,7 @@ def _solved_runs(score: Score) -> str:
 
 def _mean(every: list[list[Result]], value: Callable[[Result], float | None]) -> tuple[str, Score | None]:
     """The mean over recipes, all of which must have been run."""
-    scores = [score_of(found, value) for found in every]
+    scores = [score_of(results, value) for results in every]
     known = [score.mean for score in scores if score]
     if len(known) < len(every):
         return "", None

@@ -21,8 +21,8 @@ def what_differs(
     """One line for each set of recipes: "**HAR-2**: clip_norm: 1.0 (paper: none); epochs: 25 (paper: 300)."."""
     runs = {recipe: results[recipe] for recipe in names if recipe in results}
     by_text: dict[str, dict[str, None]] = {}
-    for recipe, found in runs.items():
-        for text in _settings(found, source):
+    for recipe, own in runs.items():
+        for text in _settings(own, source):
             by_text.setdefault(text, {})[recipe] = None
     for text, recipes in _endings(runs, source):
         by_text[text] = recipes
@@ -35,10 +35,10 @@ def what_differs(
         yield "No setting that the paper states was changed."
 
 
-def _settings(found: list[Result], source: str) -> list[str]:
+def _settings(results: list[Result], source: str) -> list[str]:
     """The changed settings of one recipe, all seeds together."""
     texts = []
-    for result in found:
+    for result in results:
         for one in result.differences:
             if one.setting not in UNLISTED:
                 _, _, name = one.setting.partition(".")
@@ -50,8 +50,8 @@ def _settings(found: list[Result], source: str) -> list[str]:
 def _endings(runs: dict[str, list[Result]], source: str) -> Iterator[tuple[str, dict[str, None]]]:
     """Runs that stopped before their end."""
     late: dict[tuple[float | None, float | None], dict[str, list[float]]] = {}
-    for recipe, found in runs.items():
-        for result in found:
+    for recipe, results in runs.items():
+        for result in results:
             if result.ended == "out of time":
                 late.setdefault((result.budget, result.paper_epochs), {}).setdefault(recipe, []).append(result.epochs)
     for (budget, papers), epochs in late.items():
@@ -60,7 +60,7 @@ def _endings(runs: dict[str, list[Result]], source: str) -> Iterator[tuple[str, 
         span = " to ".join(dict.fromkeys(f"{number:.2g}" for number in (every[0], every[-1])))
         of = "" if papers is None else f" ({source}: {papers:.4g})"
         yield f"cut off by a time limit{limit}, after {span} epochs{of}", dict.fromkeys(epochs)
-    diverged = dict.fromkeys(name for name, found in runs.items() if any(one.ended == "diverged" for one in found))
+    diverged = dict.fromkeys(name for name, results in runs.items() if any(one.ended == "diverged" for one in results))
     if diverged:
         yield "diverged: the score is that of the best weights before", diverged
 

@@ -137,9 +137,9 @@ class Layout(TableShape):
             for column in self.column:
                 pattern = self._pattern(column.id, row.id)
                 for recipe in self.recipes:
-                    found = pattern.fullmatch(self.below(recipe))
-                    if found:
-                        placed[row.id, found["column"]] = recipe
+                    place = pattern.fullmatch(self.below(recipe))
+                    if place:
+                        placed[row.id, place["column"]] = recipe
         return placed
 
     def below(self, recipe: Recipe) -> str:
@@ -174,11 +174,11 @@ class Layout(TableShape):
         for recipe in self.recipes:
             if recipe.id not in placed:
                 matches = (self._pattern(column.id).fullmatch(self.below(recipe)) for column in self.column)
-                found = next(filter(None, matches), None)
-                if found is None:
+                place = next(filter(None, matches), None)
+                if place is None:
                     raise checks.InputError(f"{source} has no place for {recipe.id}. Add a row or a column.")
                 labels = (*(recipe.about["column"] for _ in self.headings[1:]), recipe.about["row"])
-                rows[found["row"]] = Row(id=found["row"], labels=labels, extra=not recipe.paper)
+                rows[place["row"]] = Row(id=place["row"], labels=labels, extra=not recipe.paper)
         order = {label: n for n, label in enumerate(dict.fromkeys(row.labels[0] for row in rows.values()))}
         return replace(self, row=tuple(sorted(rows.values(), key=lambda row: order[row.labels[0]])))
 

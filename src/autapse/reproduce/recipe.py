@@ -154,10 +154,10 @@ def recipes_below(prefix: str, root: Path | None = None) -> list[Recipe]:
     root = recipes_root() if root is None else root
     names = _ids(root)
     prefix = prefix.strip("/")
-    found = [name for name in names if name == prefix or name.startswith(f"{prefix}/")]
-    if not found:
+    matching = [name for name in names if name == prefix or name.startswith(f"{prefix}/")]
+    if not matching:
         _unknown(prefix, names)
-    return [read_recipe(root, name) for name in found]
+    return [read_recipe(root, name) for name in matching]
 
 
 def has_recipes(prefix: str, root: Path | None = None) -> bool:

@@ -47,7 +47,7 @@ def chosen(candidates: dict[str, list[Result]]) -> str | None:
         score = score_of(candidates[name], lambda one: one.validation)
         return math.inf if score is None else score.mean
 
-    return min((name for name, found in candidates.items() if found), key=validation, default=None)
+    return min((name for name, results in candidates.items() if results), key=validation, default=None)
 
 
 def solved(results: list[Result]) -> str:

@@ -66,7 +66,7 @@ def _labels(layout: Layout) -> Iterator[Printed]:
 def _floor(layout: Layout, grid: list[list[TableCell]]) -> Iterator[Printed]:
     shown = []
     for cells in zip(*grid, strict=True):
-        every = [one.floor for cell in cells for found in cell.results.values() for one in found]
+        every = [one.floor for cell in cells for results in cell.results.values() for one in results]
         floors = [floor for floor in every if floor is not None]
         ends = dict.fromkeys(format(end(floors), layout.ours_format) for end in (min, max)) if floors else [NOT_RUN]
         shown.append(" to ".join(ends))
@@ -99,14 +99,14 @@ def _ours_of(layout: Layout, heading: str) -> str:
     return heading if layout.is_own else f"{heading}, ours"
 
 
-def _ours(layout: Layout, cell: TableCell, found: list[Result]) -> str:
+def _ours(layout: Layout, cell: TableCell, results: list[Result]) -> str:
     column = cell.column
-    if found and found[0].unit == "solved" and column.value == "ours":
-        return solved(found)
-    score = score_of(found, lambda one: one.number(column.value))
+    if results and results[0].unit == "solved" and column.value == "ours":
+        return solved(results)
+    score = score_of(results, lambda one: one.number(column.value))
     if score:
         return f"**{score.shown(column.ours_format or layout.ours_format)}**"
-    if found:
+    if results:
         return "not finite"
     return CITED_ONLY if cell.reason else NOT_RUN if cell.recipes else ""
 
@@ -176,8 +176,8 @@ def _maps_per_step(cell: TableCell) -> str:
 
     if cell.recipe is None:
         return ""
-    found = shortest_path(_layer_of(cell.recipe.settings["model"]), lag=LAG).per_step
-    return "no path" if found is None else f"{found:g}"
+    maps = shortest_path(_layer_of(cell.recipe.settings["model"]), lag=LAG).per_step
+    return "no path" if maps is None else f"{maps:g}"
 
 
 def _our_fact(fact: str, cells: tuple[TableCell, ...]) -> str:
@@ -188,17 +188,17 @@ def _our_fact(fact: str, cells: tuple[TableCell, ...]) -> str:
     return "" if cells[0].reason else NOT_RUN
 
 
-def _measured(fact: str, found: list[Result]) -> str:
-    first = found[0]
+def _measured(fact: str, results: list[Result]) -> str:
+    first = results[0]
     if fact == "parameters":
         return _thousands(first.parameters)
     if fact == "size_kb":
         return f"{first.parameters * BYTES / 1024:.0f}"
     if fact == "layer_size_kb":
         return f"{layer_parameters(first) * BYTES / 1024:.0f}"
-    time = score_of(found, lambda one: one.quiet_seconds)
+    time = score_of(results, lambda one: one.quiet_seconds)
     if time is None:  # other programs ran beside it, or the result was made before this time was kept
-        return f"{AT_MOST}{min(one.best_seconds or one.seconds for one in found) / SECONDS[fact]:.2g}"
+        return f"{AT_MOST}{min(one.best_seconds or one.seconds for one in results) / SECONDS[fact]:.2g}"
     return f"{time.mean / SECONDS[fact]:.2g}"
 
 

@@ -66,9 +66,9 @@ def spectral_radius(matrix: Tensor, pattern: Tensor | None = None, size: int | N
         checks.fail("matrix", "have finite values", "values that are NaN or infinite")
     if not _has_cycle(row, column, n):
         return 0.0
-    found = None if n <= DENSE else _largest(_Rows.of(values, row, column, n))
-    if found is not None:
-        return found
+    largest = None if n <= DENSE else _largest(_Rows.of(values, row, column, n))
+    if largest is not None:
+        return largest
     return float(torch.linalg.eigvals(values.new_zeros(n, n).index_put((row, column), values)).abs().max())
 
 

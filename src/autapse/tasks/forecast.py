@@ -272,10 +272,10 @@ class Forecasting(Task):
     def baselines(self, split: Split) -> dict[str, np.ndarray]:
         """The forecasts of simple predictors for the windows of a split, [N, H, K] each, by name."""
         windows, shape = self.part(split).windows.array(), self.shape
-        found = {"last value": naive(windows, shape.horizon, len(shape.targets))}
+        forecasts = {"last value": naive(windows, shape.horizon, len(shape.targets))}
         if shape.season > 1:
-            found["last season"] = seasonal_naive(windows, shape.horizon, len(shape.targets), shape.season)
-        return found | {"least squares": self.straight_line.predict(windows)}
+            forecasts["last season"] = seasonal_naive(windows, shape.horizon, len(shape.targets), shape.season)
+        return forecasts | {"least squares": self.straight_line.predict(windows)}
 
     def baseline(self, data: Data) -> float:
         if not isinstance(data.inputs, Windows) or not isinstance(data.targets, np.ndarray):

@@ -44,16 +44,16 @@ class Histories:
             channels: The names of the D columns; by default x1, x2, ...
         """
         single = isinstance(series, np.ndarray) or all(np.ndim(one) == 0 for one in series)
-        found = [_array("series", series)] if single else [_array(f"series[{n}]", s) for n, s in enumerate(series)]
-        if not found:
+        arrays = [_array("series", series)] if single else [_array(f"series[{n}]", s) for n, s in enumerate(series)]
+        if not arrays:
             checks.fail("series", "have at least one series", 0)
-        widths = sorted({one.shape[1] for one in found})
+        widths = sorted({one.shape[1] for one in arrays})
         if len(widths) > 1:
             checks.fail("series", "have the same number of channels each", widths, kind=checks.ShapeError)
         names = tuple(channels) or tuple(f"x{n + 1}" for n in range(widths[0]))
         if len(names) != widths[0] or len(set(names)) != len(names):
             checks.fail("channels", f"have {widths[0]} different names", names, kind=checks.ShapeError)
-        return cls(Ragged.of(found), names, tuple(str(n) for n in range(len(found))))
+        return cls(Ragged.of(arrays), names, tuple(str(n) for n in range(len(arrays))))
 
     def place(self, name: str, argument: str) -> int:
         """The number of a channel."""
@@ -65,10 +65,10 @@ class Histories:
 
 def named_columns(argument: str, names: Any) -> tuple[str, ...]:
     """Names of columns as a tuple; a single name is accepted too."""
-    found = (names,) if isinstance(names, str) else tuple(names)
-    if not all(isinstance(name, str) and name for name in found) or len(set(found)) != len(found):
+    columns = (names,) if isinstance(names, str) else tuple(names)
+    if not all(isinstance(name, str) and name for name in columns) or len(set(columns)) != len(columns):
         checks.fail(argument, "be different names of columns", names)
-    return found
+    return columns
 
 
 def _array(name: str, series: Any) -> np.ndarray:  # [T, D]
@@ -105,17 +105,17 @@ def read_history(path: Path, layout: FileLayout, known: Sequence[str] = ()) -> E
         The series up to their ends, and what is known after that. A missing value anywhere else is an error.
     """
     single = not layout.sequence
-    found = read_sequences(path, replace(layout, targets=None, form="long", single=single, missing=True))
-    width = found.inputs.values.shape[1]
-    channels = found.channels or tuple(f"x{n + 1}" for n in range(width))
-    names = found.names or tuple(str(n) for n in range(len(found.inputs)))
+    file = read_sequences(path, replace(layout, targets=None, form="long", single=single, missing=True))
+    width = file.inputs.values.shape[1]
+    channels = file.channels or tuple(f"x{n + 1}" for n in range(width))
+    names = file.names or tuple(str(n) for n in range(len(file.inputs)))
     rest = [n for n, name in enumerate(channels) if name not in (*known, SINCE)]
     past, future = [], []
     for n, name in enumerate(names):
-        values = found.inputs[n]
+        values = file.inputs[n]
         empty = np.isnan(values[:, rest]).all(axis=1) if known else np.zeros(len(values), dtype=bool)
         end = len(values) - int(np.argmin(empty[::-1])) if not empty.all() else 0
-        _check_gaps(path, name if found.names else "", values[:end], channels)
+        _check_gaps(path, name if file.names else "", values[:end], channels)
         if not end:
             listed = ", ".join(channels[place] for place in rest)
             raise checks.InputError(f"{path} has no values of {listed} in series {name!r}.")

@@ -198,9 +198,9 @@ def _text(task: OwnSequences, *stamps: Stamp) -> tuple[Written, Written]:
 @lru_cache(maxsize=4)
 def _values(task: OwnSequences, *stamps: Stamp) -> tuple[Written, Written]:
     """The series of the files, with binary columns last."""
-    found = [read_sequences(Path(path), task.layout()) for path in (task.path, task.test) if path is not None]
-    labels = _labels([file.targets for file in found])
-    first, *rest = [_written(task, file, labels) for file in found]
+    files = [read_sequences(Path(path), task.layout()) for path in (task.path, task.test) if path is not None]
+    labels = _labels([file.targets for file in files])
+    first, *rest = [_written(task, file, labels) for file in files]
     if rest and (rest[0].names, rest[0].given) != (first.names, first.given):
         checks.fail(str(task.test), f"have the columns {', '.join(first.names)}", ", ".join(rest[0].names))
     binary = [n for n, column in enumerate(first.targets.values.T) if _binary(column[:, None])]

@@ -30,10 +30,10 @@ def read_text(path: Path, units: Units) -> Lines:
     content = read_bytes(path)
     whole = content if content.endswith(b"\n") else content + b"\n"
     lines = [line.strip() for line in text_lines(whole.removeprefix(BOM), path)]
-    found = [list(line) if units == "characters" else line.split() for line in lines if line]
-    if not found:
+    sequences = [list(line) if units == "characters" else line.split() for line in lines if line]
+    if not sequences:
         raise checks.InputError(f"{path} has no text: all its lines are empty.")
-    return found
+    return sequences
 
 
 def vocabulary_of(train: Lines, others: Sequence[Lines], units: Units, min_count: int) -> Vocabulary:

@@ -119,8 +119,8 @@ class OnlineLearner:
         """d after / d source for each source."""
         rows, keywords = torch.eye(len(after), dtype=after.dtype, device=after.device), {"allow_unused": True}
         if self._has_forms:
-            found = torch.autograd.grad(after, sources, rows, is_grads_batched=True, **keywords)
-            return [_flat(part, source, rows) for part, source in zip(found, sources, strict=True)]
+            derivatives = torch.autograd.grad(after, sources, rows, is_grads_batched=True, **keywords)
+            return [_flat(part, source, rows) for part, source in zip(derivatives, sources, strict=True)]
         # A step of another kind may have kernels of its own, which take one vector at a time.
         each = [torch.autograd.grad(after, sources, row, retain_graph=True, **keywords) for row in rows]
         return [

@@ -64,8 +64,8 @@ class FlowTerms:
         if len(self.sizes) < 2 or not wanted:
             return [None] * len(parameters)
         with torch.enable_grad():
-            found = iter(self._gradients(self._later(arrived), wanted))
-        return [next(found) if p.requires_grad else None for p in parameters]
+            gradients = iter(self._gradients(self._later(arrived), wanted))
+        return [next(gradients) if p.requires_grad else None for p in parameters]
 
     def _gradients(self, g: Tensor, wanted: list[Tensor]) -> Sequence[Tensor | None]:
         weights, count = self.cell.prepare(), len(self.cell.state_sizes)

@@ -51,15 +51,15 @@ def iterate_yelp(path: Path, limit: int | None = None) -> Iterator[Review]:
     """
     if limit is not None:
         checks.integer("limit", limit, minimum=1)
-    found = False
+    is_yelp = False
     for name, stream in _yelp_files(path):
-        found = True
+        is_yelp = True
         known = YELP.fullmatch(name)
         split = (known and known[1]) or "all"
         read = _json if name.removesuffix(".gz").endswith(".json") else _csv
         for text, label in islice(read(_lines(stream, name), name), limit):
             yield Review(tokenise(text), label, split)
-    if not found:
+    if not is_yelp:
         raise checks.InputError(f"{path} has neither train.csv and test.csv nor yelp_academic_dataset_review.json.")
 
 

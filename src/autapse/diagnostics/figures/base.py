@@ -59,13 +59,13 @@ def each_of_kind(argument: str, values: Any, kind: type) -> None:
 def matrix(argument: str, values: Any) -> np.ndarray:
     """Numbers in rows and columns, as an array."""
     try:
-        found = np.asarray(values.detach().cpu() if hasattr(values, "detach") else values, dtype=float)
+        array = np.asarray(values.detach().cpu() if hasattr(values, "detach") else values, dtype=float)
     except (TypeError, ValueError):
-        found = np.empty(0)
-    if found.ndim != 2 or not found.size:
-        got = tuple(found.shape) if found.size else type(values).__name__
+        array = np.empty(0)
+    if array.ndim != 2 or not array.size:
+        got = tuple(array.shape) if array.size else type(values).__name__
         checks.fail(argument, "have numbers in rows and columns", got)
-    return found
+    return array
 
 
 def new_figure(width: float, height: float) -> Any:

@@ -59,30 +59,30 @@ def _axis(name: str, share: float) -> str:
 
 
 @draws("fixed_points")
-def draw_fixed_points(found: FixedPoints, axes: Any = None) -> Any:
+def draw_fixed_points(states: FixedPoints, axes: Any = None) -> Any:
     """Draw the eigenvalues of each fixed and slow point, with the circle |λ| = 1.
 
     Args:
-        found: from `fixed_points`.
+        states: from `fixed_points`.
         axes: the axes of matplotlib to draw on; by default those of a new figure.
 
     Returns:
         The axes. The legend has the kind of each point, its speed, and the share of starts that ended there.
     """
     axes = axes_or_new(axes, 4.6, 4.0)
-    for values, kind, speed, count in zip(found.eigenvalues, found.kinds, found.speed, found.found, strict=True):
-        name = f"{kind}, {count / found.starts:.0%}, speed {speed:.0e}"
+    for values, kind, speed, count in zip(states.eigenvalues, states.kinds, states.speed, states.counts, strict=True):
+        name = f"{kind}, {count / states.starts:.0%}, speed {speed:.0e}"
         points(axes, values, name, marker=MARKERS[kind], s=18, linewidths=1)
     unit_circle(axes)
     return finish(axes, "real part", "imaginary part", title="eigenvalues at fixed and slow points")
 
 
 @draws("sensitivity")
-def draw_sensitivity(found: Sensitivity, axes: Any = None, label: str = "") -> Any:
+def draw_sensitivity(sensitivity: Sensitivity, axes: Any = None, label: str = "") -> Any:
     """Draw the size of ∂h(t)/∂h(0) over time, beside that of e^{J·t}.
 
     Args:
-        found: from `sensitivity`.
+        sensitivity: from `sensitivity`.
         axes: the axes of matplotlib to draw on; by default those of a new figure.
         label: name in the legend, before that of the line.
 
@@ -90,17 +90,17 @@ def draw_sensitivity(found: Sensitivity, axes: Any = None, label: str = "") -> A
         The axes.
     """
     axes = axes_or_new(axes)
-    spread(axes, found.times, np.maximum(found.measured, SMALLEST), f"{label} measured".strip())
-    spread(axes, found.times, np.maximum(found.exponential, SMALLEST), f"{label} e^(J·t)".strip())
+    spread(axes, sensitivity.times, np.maximum(sensitivity.measured, SMALLEST), f"{label} measured".strip())
+    spread(axes, sensitivity.times, np.maximum(sensitivity.exponential, SMALLEST), f"{label} e^(J·t)".strip())
     return finish(axes, "time t = n·ε", "size of ∂h(t)/∂h(0)", log=True)
 
 
 @draws("convergence_order")
-def draw_convergence(found: ConvergenceOrder, axes: Any = None, label: str = "") -> Any:
+def draw_convergence(convergence: ConvergenceOrder, axes: Any = None, label: str = "") -> Any:
     """Draw the error of a network over its step size, on logarithmic axes.
 
     Args:
-        found: from `convergence_order`.
+        convergence: from `convergence_order`.
         axes: the axes of matplotlib to draw on; by default those of a new figure.
         label: name in the legend, before the order.
 
@@ -108,35 +108,35 @@ def draw_convergence(found: ConvergenceOrder, axes: Any = None, label: str = "")
         The axes.
     """
     axes = axes_or_new(axes)
-    mean = np.exp(np.log(np.maximum(found.errors, SMALLEST)).mean(1))
-    curve(axes, found.steps, mean, f"{label} order {found.order:.2f}".strip(), marker="o", markersize=4)
+    mean = np.exp(np.log(np.maximum(convergence.errors, SMALLEST)).mean(1))
+    curve(axes, convergence.steps, mean, f"{label} order {convergence.order:.2f}".strip(), marker="o", markersize=4)
     axes.set_xscale("log")
     return finish(axes, "step size ε", "error", log=True)
 
 
 @draws("phi_curve")
-def draw_phi(found: PhiCurve, axes: Any = None) -> Any:
+def draw_phi(phi: PhiCurve, axes: Any = None) -> Any:
     """Draw Φ(α) and its derivative, cut at 10, over α (ERNN paper, Fig. 5).
 
     Args:
-        found: from `phi_curve`.
+        phi: from `phi_curve`.
         axes: the axes of matplotlib to draw on; by default those of a new figure.
 
     Returns:
         The axes.
     """
     axes = axes_or_new(axes)
-    curve(axes, found.alpha, found.value, "Φ(α)")
-    curve(axes, found.alpha, np.where(found.slope <= 10, found.slope, np.nan), "dΦ/dα", linestyle="--")
+    curve(axes, phi.alpha, phi.value, "Φ(α)")
+    curve(axes, phi.alpha, np.where(phi.slope <= 10, phi.slope, np.nan), "dΦ/dα", linestyle="--")
     return finish(axes, "α", "equilibrium; derivative")
 
 
 @draws("alignment")
-def draw_alignment(found: Alignment, axes: Any = None, label: str = "") -> Any:
+def draw_alignment(alignment: Alignment, axes: Any = None, label: str = "") -> Any:
     """Draw the eigenvalues of I + U in the complex plane, with the circle |λ| = 1.
 
     Args:
-        found: from `alignment`.
+        alignment: from `alignment`.
         axes: the axes of matplotlib to draw on; by default those of a new figure.
         label: name in the legend.
 
@@ -144,17 +144,17 @@ def draw_alignment(found: Alignment, axes: Any = None, label: str = "") -> Any:
         The axes.
     """
     axes = axes_or_new(axes, 4.2, 4.0)
-    points(axes, found.eigenvalues, label)
+    points(axes, alignment.eigenvalues, label)
     unit_circle(axes)
     return finish(axes, "real part", "imaginary part", title="eigenvalues of I + U")
 
 
 @draws("inner_residuals")
-def draw_inner_residuals(found: InnerResiduals, axes: Any = None, label: str = "") -> Any:
+def draw_inner_residuals(residuals: InnerResiduals, axes: Any = None, label: str = "") -> Any:
     """Draw the residual after each inner step, over all steps and sequences: the median with a band of 80 %.
 
     Args:
-        found: from `inner_residuals`.
+        residuals: from `inner_residuals`.
         axes: the axes of matplotlib to draw on; by default those of a new figure.
         label: name in the legend.
 
@@ -162,27 +162,27 @@ def draw_inner_residuals(found: InnerResiduals, axes: Any = None, label: str = "
         The axes.
     """
     axes = axes_or_new(axes)
-    values = found.residual.reshape(len(found.residual), -1)
+    values = residuals.residual.reshape(len(residuals.residual), -1)
     spread(axes, np.arange(len(values)), np.maximum(values, SMALLEST), label)
     return finish(axes, "inner step k", "residual ‖φ(z) − z‖", log=True)
 
 
 @draws("learned_rates")
-def draw_rates(found: LearnedRates, axes: Any = None) -> Any:
+def draw_rates(rates: LearnedRates, axes: Any = None) -> Any:
     """Draw the learned η over the positions, with its least-squares line (ERNN paper, Fig. 9).
 
     Args:
-        found: from `learned_rates`.
+        rates: from `learned_rates`.
         axes: the axes of matplotlib to draw on; by default those of a new figure.
 
     Returns:
         The axes.
     """
     axes = axes_or_new(axes)
-    steps = np.arange(len(found.eta))
-    for k, values in enumerate(found.eta.T):
+    steps = np.arange(len(rates.eta))
+    for k, values in enumerate(rates.eta.T):
         colour = COLOURS[k % len(COLOURS)]
-        name = f"inner step {k + 1}" if found.eta.shape[1] > 1 else ""
+        name = f"inner step {k + 1}" if rates.eta.shape[1] > 1 else ""
         curve(axes, steps + 1, values, name, color=colour, marker=".", linewidth=0.8)
-        axes.plot(steps + 1, found.intercept[k] + found.slope[k] * steps, color=colour, linestyle="--")
+        axes.plot(steps + 1, rates.intercept[k] + rates.slope[k] * steps, color=colour, linestyle="--")
     return finish(axes, "step", "learned η")

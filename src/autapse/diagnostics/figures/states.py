@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 @draws("iterative_estimation")
-def draw_estimation(found: IterativeEstimation, axes: Any = None, label: str = "", change: bool = False) -> Any:
+def draw_estimation(estimation: IterativeEstimation, axes: Any = None, label: str = "", change: bool = False) -> Any:
     """Draw the average estimation error over the steps, with a band of one standard deviation.
 
     Args:
-        found: from `iterative_estimation`.
+        estimation: from `iterative_estimation`.
         axes: the axes of matplotlib to draw on; by default those of a new figure.
         label: name in the legend.
         change: h_t − h_{t−1} (equation 3) instead of h_t − h_T (equation 1).
@@ -32,7 +32,9 @@ def draw_estimation(found: IterativeEstimation, axes: Any = None, label: str = "
         The axes.
     """
     axes = axes_or_new(axes)
-    mean, variance = (found.change, found.change_variance) if change else (found.to_end, found.to_end_variance)
+    mean, variance = (
+        (estimation.change, estimation.change_variance) if change else (estimation.to_end, estimation.to_end_variance)
+    )
     steps, deviation = np.arange(1, len(mean) + 1), np.sqrt(variance)
     band(axes, steps, mean - deviation, mean + deviation, curve(axes, steps, mean, label))
     axes.axhline(0, color="gray", linestyle="--", linewidth=1)
@@ -63,11 +65,11 @@ def draw_gates(gates: DualGates, axes: Any = None, label: str = "") -> Any:
 
 
 @draws("lesion")
-def draw_lesion(found: Lesion, axes: Any = None, label: str = "", score: str = "score") -> Any:
+def draw_lesion(lesions: Lesion, axes: Any = None, label: str = "", score: str = "score") -> Any:
     """Draw the score of a network over the step that is left out or exchanged, with the score of the intact one.
 
     Args:
-        found: from `lesion`.
+        lesions: from `lesion`.
         axes: the axes of matplotlib to draw on; by default those of a new figure.
         label: name in the legend.
         score: what the score is.
@@ -76,17 +78,17 @@ def draw_lesion(found: Lesion, axes: Any = None, label: str = "", score: str = "
         The axes.
     """
     axes = axes_or_new(axes)
-    colour = curve(axes, found.steps + 1, found.score, label, marker=".")
-    axes.plot(found.steps[[0, -1]] + 1, [found.intact] * 2, color=colour, linestyle="--", linewidth=1)
+    colour = curve(axes, lesions.steps + 1, lesions.score, label, marker=".")
+    axes.plot(lesions.steps[[0, -1]] + 1, [lesions.intact] * 2, color=colour, linestyle="--", linewidth=1)
     return finish(axes, "step that is changed", score)
 
 
 @draws("discrimination")
-def draw_discrimination(found: Discrimination, axes: Any = None, label: str = "") -> Any:
+def draw_discrimination(discrimination: Discrimination, axes: Any = None, label: str = "") -> Any:
     """Draw the ratio of the distances within and between classes over the steps.
 
     Args:
-        found: from `discrimination`.
+        discrimination: from `discrimination`.
         axes: the axes of matplotlib to draw on; by default those of a new figure.
         label: name in the legend.
 
@@ -94,17 +96,17 @@ def draw_discrimination(found: Discrimination, axes: Any = None, label: str = ""
         The axes.
     """
     axes = axes_or_new(axes)
-    curve(axes, np.arange(1, len(found.ratio) + 1), found.ratio, label)
+    curve(axes, np.arange(1, len(discrimination.ratio) + 1), discrimination.ratio, label)
     axes.axhline(1, color="gray", linestyle="--", linewidth=1)
     return finish(axes, "step", "distance within / between classes")
 
 
 @draws("weight_distance")
-def draw_weight_distance(found: WeightDistance, axes: Any = None, label: str = "") -> Any:
+def draw_weight_distance(distances: WeightDistance, axes: Any = None, label: str = "") -> Any:
     """Draw the distance of the weights to the last ones over the records.
 
     Args:
-        found: from `weight_distance`.
+        distances: from `weight_distance`.
         axes: the axes of matplotlib to draw on; by default those of a new figure.
         label: name in the legend.
 
@@ -112,46 +114,46 @@ def draw_weight_distance(found: WeightDistance, axes: Any = None, label: str = "
         The axes.
     """
     axes = axes_or_new(axes)
-    curve(axes, np.arange(len(found.distance)), found.distance, label, marker=".")
+    curve(axes, np.arange(len(distances.distance)), distances.distance, label, marker=".")
     return finish(axes, "record (epoch)", "distance to the last weights")
 
 
 @draws("saturation")
-def draw_saturation(found: Saturation, axes: Any = None) -> Any:
+def draw_saturation(saturation: Saturation, axes: Any = None) -> Any:
     """Draw the shares of flat activations and of open and closed gates over the units, in order of their size.
 
     Args:
-        found: from `saturation`.
+        saturation: from `saturation`.
         axes: the axes of matplotlib to draw on; by default those of a new figure.
 
     Returns:
         The axes. Without shares, the standard deviation of each unit.
     """
     axes = axes_or_new(axes)
-    named = {"activation is flat": found.flat}
-    named |= {"carry gate open": found.carry_open, "carry gate closed": found.carry_closed}
+    named = {"activation is flat": saturation.flat}
+    named |= {"carry gate open": saturation.carry_open, "carry gate closed": saturation.carry_closed}
     known = {name: values for name, values in named.items() if values is not None}
-    for name, values in (known or {"standard deviation": found.deviation}).items():
+    for name, values in (known or {"standard deviation": saturation.deviation}).items():
         curve(axes, np.arange(1, len(values) + 1), np.sort(values)[::-1], name)
-    title = f"{int(found.dead.sum())} of {len(found.dead)} units are dead"
+    title = f"{int(saturation.dead.sum())} of {len(saturation.dead)} units are dead"
     return finish(axes, "unit, in order", "share of steps" if known else "standard deviation", title=title)
 
 
 @draws("implicit_solves")
-def draw_solves(found: ImplicitSolves, axes: Any = None) -> Any:
+def draw_solves(solves: ImplicitSolves, axes: Any = None) -> Any:
     """Draw the convergence of each solver: the median residual over the iterations, with a band of 80 %.
 
     Args:
-        found: from `implicit_solves`.
+        solves: from `implicit_solves`.
         axes: the axes of matplotlib to draw on; by default those of a new figure.
 
     Returns:
         The axes. The legend has the mean number of evaluations.
     """
     axes = axes_or_new(axes)
-    some = found.lengths > 0
+    some = solves.lengths > 0
     for name, residual, evaluations in zip(
-        found.solvers, found.residual[:, :, some], found.evaluations[:, some], strict=True
+        solves.solvers, solves.residual[:, :, some], solves.evaluations[:, some], strict=True
     ):
         known = np.isfinite(residual).all(1)
         shown = f"{name} ({evaluations.mean():.3g} evaluations)"
@@ -160,11 +162,11 @@ def draw_solves(found: ImplicitSolves, axes: Any = None) -> Any:
 
 
 @draws("implicit_spread")
-def draw_spread(found: ImplicitSpread, axes: Any = None, label: str = "") -> Any:
+def draw_spread(effect: ImplicitSpread, axes: Any = None, label: str = "") -> Any:
     """Draw the effect of a change of one input on the outputs to its left and right.
 
     Args:
-        found: from `implicit_spread`.
+        effect: from `implicit_spread`.
         axes: the axes of matplotlib to draw on; by default those of a new figure.
         label: name in the legend.
 
@@ -172,8 +174,8 @@ def draw_spread(found: ImplicitSpread, axes: Any = None, label: str = "") -> Any
         The axes.
     """
     axes = axes_or_new(axes)
-    values = np.where(found.typical > 0, found.typical, np.nan)
-    curve(axes, found.offset, values, label)
+    values = np.where(effect.typical > 0, effect.typical, np.nan)
+    curve(axes, effect.offset, values, label)
     axes.axvline(0, color="gray", linestyle="--", linewidth=1)
     return finish(axes, "offset from the changed input (steps)", "change of the output", log=True)
 

@@ -64,18 +64,18 @@ def _toy(seed: int) -> dict[str, Training]:
 
 def figure_3a(seed: int) -> Drawn:
     """The distance of the weights to the last ones, per epoch."""
-    found = {name: weight_distance(one.recorder.records) for name, one in _toy(seed).items()}
+    distances = {name: weight_distance(one.recorder.records) for name, one in _toy(seed).items()}
     figure = new_figure(5.0, 3.4)
     axes = figure.subplots()
-    for name, one in found.items():
+    for name, one in distances.items():
         draw_weight_distance(one, axes, name)
     axes.set_xlabel("epoch")
-    steps = {name: np.abs(one.step) for name, one in found.items()}
+    steps = {name: np.abs(one.step) for name, one in distances.items()}
     smaller = float((steps["ERNN"] < steps["RNN"]).mean())
-    numbers = {name: {"distance": short(one.distance), "norm": number(one.norm)} for name, one in found.items()}
+    numbers = {name: {"distance": short(one.distance), "norm": number(one.norm)} for name, one in distances.items()}
     ours = (
-        f"The weights of ERNN are {found['ERNN'].distance[0]:.2f} from their end before the training, those of the RNN "
-        f"{found['RNN'].distance[0]:.2f}. The distance of ERNN changes less in {smaller:.0%} of the epochs."
+        f"The weights of ERNN are {distances['ERNN'].distance[0]:.2f} from their end before the training, those of the "
+        f"RNN {distances['RNN'].distance[0]:.2f}. The distance of ERNN changes less in {smaller:.0%} of the epochs."
     )
     return Drawn(figure, numbers, ours, smaller == 1.0, seconds_of(_toy(seed).values()))
 
@@ -83,19 +83,19 @@ def figure_3a(seed: int) -> Drawn:
 def figure_3b(seed: int) -> Drawn:
     """The ratio of distances within and between classes, over time."""
     figure = new_figure(5.0, 3.4)
-    axes, found = figure.subplots(), {}
+    axes, ratios = figure.subplots(), {}
     for name, one in _toy(seed).items():
         data = one.config.task.split("test", seed)
-        found[name] = discrimination(as_reader(one.model), dense(data.inputs)[:200], dense(data.targets)[:200])
-        draw_discrimination(found[name], axes, name)
-    last = {name: float(one.ratio[-1]) for name, one in found.items()}
-    first = int(np.argmax(found["ERNN"].ratio < found["RNN"].ratio))
+        ratios[name] = discrimination(as_reader(one.model), dense(data.inputs)[:200], dense(data.targets)[:200])
+        draw_discrimination(ratios[name], axes, name)
+    last = {name: float(one.ratio[-1]) for name, one in ratios.items()}
+    first = int(np.argmax(ratios["ERNN"].ratio < ratios["RNN"].ratio))
     ours = (
         f"At the last step the ratio is {last['ERNN']:.2f} for ERNN and {last['RNN']:.2f} for the RNN; "
         "ERNN is below the RNN "
         f"first at step {first + 1}."
     )
-    numbers = {name: short(one.ratio) for name, one in found.items()}
+    numbers = {name: short(one.ratio) for name, one in ratios.items()}
     return Drawn(figure, numbers, ours, last["ERNN"] < last["RNN"] - CLEARLY, seconds_of(_toy(seed).values()))
 
 
@@ -120,16 +120,16 @@ def figure_4(seed: int) -> Drawn:
 
 def figure_5(seed: int) -> Drawn:
     """Φ(α) and its derivative."""
-    found = phi_curve()
+    phi = phi_curve()
     figure = new_figure(5.0, 3.4)
-    draw_phi(found, figure.subplots())
+    draw_phi(phi, figure.subplots())
     near = phi_curve(10.0 ** -np.arange(1, 13))
     # Φ³/3 ≈ α near 0, so that dΦ/dα grows as α^(−2/3).
     order = float(np.polyfit(np.log(near.alpha[4:]), np.log(near.slope[4:]), 1)[0])
     numbers = {
-        "alpha": short(found.alpha),
-        "phi": short(found.value),
-        "slope": short(found.slope),
+        "alpha": short(phi.alpha),
+        "phi": short(phi.value),
+        "slope": short(phi.slope),
         "slope_near_0": {"alpha": short(near.alpha), "slope": short(near.slope)},
     }
     ours = (
@@ -152,9 +152,9 @@ def figure_8(seed: int) -> Drawn:
     results = read_results(root, root)
     known: dict[str, Result] = {}
     for name, recipe in names.items():
-        found = results.get(f"ernn/{recipe}", [])
-        if found and found[0].curve:
-            known[name] = found[0]
+        runs = results.get(f"ernn/{recipe}", [])
+        if runs and runs[0].curve:
+            known[name] = runs[0]
     figure = new_figure(5.6, 3.6)
     axes = figure.subplots()
     numbers: dict[str, dict[str, Any]] = {}
@@ -175,26 +175,26 @@ def figure_8(seed: int) -> Drawn:
 def figure_9(seed: int) -> Drawn:
     """The learned η over time, with K = 1 and K = 2."""
     figure = new_figure(WIDE, 3.2)
-    found = {}
+    rates = {}
     for axes, count in zip(figure.subplots(1, 2, sharey=True), (1, 2), strict=True):
         cell = f"ernn:eta=per_step:max_length=100:inner_steps={count}"
         settings = {"task__train_size": WALKS, "training__epochs": EPOCHS, "training__eval_every": WALKS // 128}
         one = trained(recipe_config(f"{TOY}/ernn", seed, model__cell=cell, **settings))
         layer = one.model.layers()[0]
         assert isinstance(layer, Recurrent)
-        found[count] = learned_rates(layer)
-        draw_rates(found[count], axes)
+        rates[count] = learned_rates(layer)
+        draw_rates(rates[count], axes)
         axes.set_title(f"K = {count}")
-    slope, largest = float(found[1].slope[0]), float(np.abs(found[1].eta).max())
-    alike = float(np.corrcoef(found[2].eta.T)[0, 1])
+    slope, largest = float(rates[1].slope[0]), float(np.abs(rates[1].eta).max())
+    alike = float(np.corrcoef(rates[2].eta.T)[0, 1])
     numbers = {
         f"K = {count}": {"eta": [short(eta) for eta in one.eta.T], "slope": short(one.slope)}
-        for count, one in found.items()
+        for count, one in rates.items()
     }
     ours = (
         f"The largest |η| is {largest:.2f}; the line of K = 1 changes by {100 * slope:+.3f} over 100 "
         "steps; the two η of K = 2 "
-        f"have the correlation {alike:.2f}; {int((found[1].eta < 0).sum())} of 100 are negative for K = 1."
+        f"have the correlation {alike:.2f}; {int((rates[1].eta < 0).sum())} of 100 are negative for K = 1."
     )
     return Drawn(figure, numbers, ours, slope < 0 and largest < 0.5 and alike > 0.9)
 

@@ -22,12 +22,12 @@ OUTCOMES = {True: "The claim holds here.", False: "The claim does not hold here.
 
 def read_figures(results: Path) -> list[FigureResult]:
     """The stored figures, in the order of the papers."""
-    found = []
+    stored = []
     for name in FIGURES:
         path = path_of(results, name).with_suffix(".json")
         if path.is_file():
-            found.append(FigureResult.from_json(files.read_json(path), path))
-    return found
+            stored.append(FigureResult.from_json(files.read_json(path), path))
+    return stored
 
 
 def render_gallery(results: Path, page: Path) -> str:

@@ -51,12 +51,12 @@ ADDING = {
 @lru_cache(maxsize=2)
 def _adding(seed: int) -> dict[tuple[int, str], Training]:
     """The networks of the paper on the adding problem, with shorter sequences."""
-    found = {}
+    trainings = {}
     for length in LENGTHS:
         for name in NETWORKS:
             config = recipe_config(f"rin/figure2/t200/{name.lower()}", seed, task__length=length, **ADDING)
-            found[length, name] = trained(config)
-    return found
+            trainings[length, name] = trained(config)
+    return trainings
 
 
 def figure_1(seed: int) -> Drawn:
@@ -66,9 +66,9 @@ def figure_1(seed: int) -> Drawn:
     config = recipe_config("rin/figure2/t200/lstm", seed, **(ADDING | small | faster))
     one = trained(config)
     inputs: Any = config.task.split("test", seed).inputs
-    found = iterative_estimation(as_reader(one.model), inputs[:SAMPLES])
+    estimation = iterative_estimation(as_reader(one.model), inputs[:SAMPLES])
     error = one.curve("validation")[1][-1]
-    return _estimated({f"LSTM 1-100, error {error:.3g}": [found]}, 1)
+    return _estimated({f"LSTM 1-100, error {error:.3g}": [estimation]}, 1)
 
 
 def figure_2(seed: int) -> Drawn:
@@ -206,35 +206,35 @@ def _estimation(kind: str) -> Any:
 
     def draw(seed: int) -> Drawn:
         inputs: Any = Digits().split("test", seed).inputs
-        found = {}
+        estimations = {}
         for name in NETWORKS:
             one = _image_run(f"{name.lower()}-{kind}", False, seed, _budget(kind))
-            found[f"{name} {kind}"] = [
+            estimations[f"{name} {kind}"] = [
                 iterative_estimation(as_reader(one.model), inputs[:SAMPLES], layer=n) for n in range(layers)
             ]
-        return _estimated(found, layers)
+        return _estimated(estimations, layers)
 
     return draw
 
 
-def _estimated(found: dict[str, list[IterativeEstimation]], layers: int) -> Drawn:
+def _estimated(estimations: dict[str, list[IterativeEstimation]], layers: int) -> Drawn:
     """Equation 1 beside equation 3, a row for each layer."""
     figure = new_figure(WIDE, 0.4 + 2.6 * layers)
     panels = grid_of(figure, 2 * layers, 2)
     numbers: dict[str, Any] = {}
     for n in range(layers):
-        for name, every in found.items():
+        for name, every in estimations.items():
             for change, axes in ((False, panels[2 * n]), (True, panels[2 * n + 1])):
                 draw_estimation(every[n], axes, name, change=change)
                 axes.set_title(f"layer {n + 1}, equation {3 if change else 1}", fontsize="medium")
                 axes.get_legend().remove()
             numbers[f"{name}, layer {n + 1}"] = {"to_end": short(every[n].to_end), "change": short(every[n].change)}
     _legend_below(figure)
-    ratios = {name: max(map(_share, every)) for name, every in found.items()}
-    far = {name: max(float(np.abs(one.to_end).max()) for one in every) for name, every in found.items()}
-    steps = {name: max(float(np.abs(one.change[1:]).max()) for one in every) for name, every in found.items()}
+    ratios = {name: max(map(_share, every)) for name, every in estimations.items()}
+    far = {name: max(float(np.abs(one.to_end).max()) for one in every) for name, every in estimations.items()}
+    steps = {name: max(float(np.abs(one.change[1:]).max()) for one in every) for name, every in estimations.items()}
     shown = "; ".join(
-        f"{name}: {far[name]:.2g} and {steps[name]:.2g} ({ratios[name]:.2f} of the deviation)" for name in found
+        f"{name}: {far[name]:.2g} and {steps[name]:.2g} ({ratios[name]:.2f} of the deviation)" for name in estimations
     )
     ours = f"The largest mean of h_t − h_T and of h_t − h_(t−1) after the first step: {shown}."
     return Drawn(figure, numbers, ours, all(ratio < 1 for ratio in ratios.values()))
