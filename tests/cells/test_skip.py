@@ -55,6 +55,15 @@ def test_skipped_steps_leave_every_state_as_it_is() -> None:
         assert torch.equal(part[0], part[2])
 
 
+@pytest.mark.parametrize(("cell", "read"), [("lstm", 1), ("phasedlstm:time=input", 1), ("skiprnn", 0)])
+def test_times_and_counts_do_not_decide_what_is_skipped(cell: str, read: int) -> None:
+    """Δ reads the LSTM's c and the GRU's h, not the time stamp or the count that come after them."""
+    skipping = autapse.cells.SkipRNN(D, H, cell=cell, dtype=torch.float64)
+    after = skipping(torch.randn(2, D, dtype=torch.float64))
+    delta = torch.sigmoid(after[read] @ skipping.weight_skip + skipping.bias_skip)
+    close(after[-2].squeeze(1), delta)  # the first step is used, so q' = Δ
+
+
 def test_the_budget_is_paid_for_used_steps() -> None:
     cell = with_chance(0.2, budget=0.5).cells["l0"]
     state = (torch.zeros(2, H), torch.zeros(2, 1), torch.tensor([[3.0], [7.0]]))

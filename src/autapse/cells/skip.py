@@ -35,8 +35,8 @@ class SkipRNN(Enclosing):
 
     The states are those of the other cell, then q, which starts at 1, so that the first step is used, and the number of
     steps used so far. With `budget` λ, training adds λ·(number of used steps) of each sequence to its loss (equation
-    7). If the other cell has several states, as the LSTM, Δ reads the last one, its cell c, as in the authors' code. w
-    starts uniform in ±1/√n (ours) and b at 1 (the authors' code).
+    7). If the other cell has several states, Δ reads the last one with a number for each unit: of the LSTM its cell c,
+    as in the authors' code. w starts uniform in ±1/√n (ours) and b at 1 (the authors' code).
 
     Args:
         budget: λ, the cost of a used step in the loss of training.
@@ -53,7 +53,10 @@ class SkipRNN(Enclosing):
     ):
         super().__init__(input_size, hidden_size, bias, cell, **factory)
         self.budget = checks.number("budget", budget, low=0.0)
-        self.weight_skip = self._parameter(self.inner.state_sizes[-1])  # w
+        sizes = self.inner.state_sizes
+        # A time stamp, or the count of another SkipRNN, is a state too, but says nothing about what to do next.
+        self._read = max((n for n, size in enumerate(sizes) if size == hidden_size), default=len(sizes) - 1)
+        self.weight_skip = self._parameter(sizes[self._read])  # w
         self.bias_skip = self._bias(1)
         self._reset_skip()
 
@@ -79,7 +82,7 @@ class SkipRNN(Enclosing):
         z = binary(chance)
         after = self.inner.step(u, tuple(before), weights, t)
         states = [z * new + (1 - z) * old for new, old in zip(after, before, strict=True)]
-        growth = torch.sigmoid(self._logit(states[-1]))
+        growth = torch.sigmoid(self._logit(states[self._read]))
         skipped = chance + torch.minimum(growth, 1 - chance)
         return *states, z * growth + (1 - z) * skipped, used + z
 
