@@ -18,10 +18,11 @@ FILE = "paper.toml"
 
 @dataclass(frozen=True, kw_only=True)
 class Content:
-    """The content of paper.toml."""
+    """The content of paper.toml. `own_tables`: the tables are ours, not the paper's."""
 
     name: str
     year: int
+    own_tables: bool = False
     claim: tuple[Claim, ...] = ()
     figure: tuple[Figure, ...] = ()
 
@@ -59,9 +60,9 @@ class PublishedPaper:
 
 
 def read_papers(root: Path) -> list[PublishedPaper]:
-    """All papers below a folder, the oldest first."""
+    """All papers below a folder, the oldest first; those with tables of our own come last."""
     papers = [_read(root, path) for path in sorted(root.glob(f"*/{FILE}"))]
-    return sorted(papers, key=lambda paper: paper.content.year)
+    return sorted(papers, key=lambda paper: (paper.content.own_tables, paper.content.year))
 
 
 def _read(root: Path, path: Path) -> PublishedPaper:
